@@ -75,6 +75,8 @@ class ResourceVerb:
     states: Sequence[str]
     """Those of a row that offers it."""
     tone: str = "good"
+    is_removal: bool = False
+    """The row is gone afterwards."""
 
 
 def columns(badges: str) -> tuple[ResourceColumn, ...]:
@@ -217,7 +219,7 @@ class TeamResource:
         if verb is None:
             raise Http404
         verb.do(row, actor=actor, reason=reason_of(request, is_demanded=False))
-        return done(request, f"{row}: {verb.label}", to=self.address(row))
+        return done(request, f"{row}: {verb.label}", to=self.path if verb.is_removal else self.address(row))
 
 
 class NewTeamRowForm(forms.Form):

@@ -46,6 +46,7 @@ class LastHeartbeat:
     """As in `serving.protocol.Heartbeat`."""
     refused: int = 0
     """Since its process began."""
+    abilities: tuple[str, ...] = ()
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -62,6 +63,7 @@ class LastHeartbeat:
             requests=record["counters"]["requests"],
             age_seconds=age_seconds,
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
+            abilities=tuple(record.get("abilities", ())),
             ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
             code_runs=record.get("code_runs", ""),
             group=record.get("group", ""),

@@ -253,6 +253,33 @@ def offline_workers(deployment: str) -> set[str]:
     return set(rows.values_list("uid", flat=True))
 
 
+@dataclass(frozen=True, slots=True)
+class RegisteredAbilities:
+    """Abilities that the workers of a deployment register."""
+
+    team_id: int
+    abilities: frozenset[str] | None
+    """None: none of its ready workers has reported lately."""
+    slots: int
+    """Of each of its workers."""
+
+
+def registered_abilities(deployments: Iterable[str]) -> dict[str, RegisteredAbilities]:
+    """Return the abilities by the name of the deployment; of one that has ready workers. One query."""
+    rows = Worker.objects.filter(deployment__name__in=list(deployments), state=WorkerState.READY)
+    columns = rows.order_by().values_list("uid", "deployment__name", "deployment__team_id")
+    workers = list(columns)
+    heard = heartbeat_records.latest([uid for uid, _name, _team in workers]) if workers else {}
+    found: dict[str, RegisteredAbilities] = {}
+    for uid, name, team_id in workers:
+        last = (heard or {}).get(uid)
+        if last is not None:
+            found[name] = RegisteredAbilities(team_id, frozenset(last.abilities), last.slots)
+        else:
+            found.setdefault(name, RegisteredAbilities(team_id, None, 1))
+    return found
+
+
 VERSIONS_IN_USE = VersionReferences(
     Deployment.objects.exclude(state=DeploymentState.REMOVED),
     "version",

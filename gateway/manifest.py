@@ -3,6 +3,7 @@
 from functools import partial
 
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
 from clusters.panels import ClusterPanel, register_cluster_panel
@@ -12,10 +13,12 @@ from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.events import Subscription
 from common.health import HealthProbe, Unhealthy
+from common.pages.badges import Badge
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics, states, subscribers
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
+from gateway.pages import PAGES
 from gateway.panel import panel_of
 from gateway.reconcilers import GatewayReconciler, WatchedRouteReconciler
 from gateway.selectors import health, routes_through
@@ -31,6 +34,7 @@ def _health() -> str:
 CHOICES = (
     ChoiceSet(states.GatewayKind, schema="GatewayKind"),
     ChoiceSet(states.MetricsKind),
+    ChoiceSet(states.AbilityState, badges="ability", schema="AbilityState"),
 )
 MANIFEST = AppManifest(
     choices=CHOICES,
@@ -47,8 +51,20 @@ MANIFEST = AppManifest(
     subjects=(
         Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
+        Subject("gateway.abilityroute", _("Ability"), "/abilities/{pk}/", badges="ability"),
         Subject("gateway.watchedroute", _("Watched traffic"), "/services/"),
     ),
+    badges={
+        "ability": {
+            "pending": Badge(_("Pending"), "busy", "clock"),
+            "serving": Badge(_("Serving"), "good", "circle-check"),
+            "no_workers": Badge(_("No workers"), "warn", "alert-triangle"),
+        }
+    },
+    nav=(PAGES.nav,),
+    search=(PAGES.search,),
+    destinations=PAGES.destinations,
+    nouns={"abilities": lambda count: ngettext("ability", "abilities", count)},
     hooks=(
         partial(register_cluster_uses, routes_through),
         partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),

@@ -6,7 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from accounts.querysets import TeamOrShared
+from accounts.querysets import TeamOrShared, TeamOwned
+from accounts.team_rows import TeamRow
 from common.fence import Fence
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
@@ -18,7 +19,7 @@ from gateway.routes import (
     RouteSpec,
     RouteTarget,
 )
-from gateway.states import GatewayKind, MetricsKind
+from gateway.states import AbilityState, GatewayKind, MetricsKind
 
 KEY_PURPOSE = "release-key"
 SECRETS_PURPOSE = "gateway-secrets"
@@ -177,6 +178,42 @@ class Route(models.Model):
     @property
     def release_key(self) -> str:
         return opened_key(self.sealed_release_key)
+
+
+class AbilityRows(TeamOwned["AbilityRoute"]):
+    team_path = "team"
+
+
+class AbilityRoute(TeamRow):
+    """An address of a gateway that leads to all workers with an ability, of the services of one team."""
+
+    gateway = models.ForeignKey(Gateway, on_delete=models.PROTECT, related_name="+")
+    ability = models.CharField(max_length=64)
+    """As workers register it."""
+    state = models.CharField(max_length=20, choices=AbilityState.choices, default=AbilityState.PENDING)
+    members = models.JSONField(default=list, editable=False)
+    """As the gateway was told last: for each service its deployment, its workers, the slots of each."""
+    problem = models.TextField(blank=True, editable=False)
+    """Why nobody answers there, in words."""
+
+    objects = AbilityRows.as_manager()
+
+    class Meta(TeamRow.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["name"], name="one_address_of_an_ability"),
+        ]
+
+    @property
+    def workers(self) -> int:
+        return sum(len(one["workers"]) for one in self.members)
+
+    @property
+    def slots(self) -> int:
+        return sum(len(one["workers"]) * one["slots"] for one in self.members)
+
+    @property
+    def services(self) -> str:
+        return ", ".join(one["service"] for one in self.members)
 
 
 class WatchedRoute(Reconciled):

@@ -28,8 +28,10 @@ from gateway.errors import (
     InvalidGateway,
     StaleRouteFence,
 )
-from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
+from gateway.models import AbilityRoute, Gateway, Route, TrafficReading, WatchedRoute
+from gateway.services.abilities import sync_abilities
 from gateway.services.routes import reapply, sync_workers
+from gateway.states import AbilityState
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures, packed_figures
 
@@ -94,6 +96,10 @@ class KeepRoutes(Step[Gateway]):
                 logger.warning("Route %s: %s", route.service, error)
         fault = ""
         try:
+            sync_abilities(row)
+        except GatewayError as error:
+            logger.warning("The abilities of %s: %s", row, error)
+        try:
             backends_of(row).traffic.refresh()
         except GatewayError as error:
             fault = str(error)
@@ -116,7 +122,8 @@ class KeepRoutes(Step[Gateway]):
                 features = None if found is None or found.features is None else sorted(found.features)
         except InvalidGateway as error:
             health = GatewayHealth(False, str(error))
-        is_settled = not _routes_of(row).filter(applied_at__isnull=True).exists()
+        late = AbilityRoute.objects.filter(gateway=row).exclude(state=AbilityState.SERVING)
+        is_settled = not (_routes_of(row).filter(applied_at__isnull=True).exists() or late.exists())
         return GatewayObservation(health, lacks, cannot, class_name, features, is_settled)
 
     def settle(self, row: Gateway, seen: GatewayObservation, now: datetime) -> StepOutcome:

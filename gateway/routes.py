@@ -15,6 +15,10 @@ class WorkerEndpoint:
 
     address: str
     port: int
+    slots: int = field(default=1, compare=False)
+    """Requests that it works on at the same time."""
+    serves: "RouteTarget | None" = field(default=None, compare=False)
+    """Its deployment, where it is behind another address than that of its service."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,3 +91,31 @@ class RouteSpec:
     @property
     def targets(self) -> tuple[RouteTarget, ...]:
         return (self.stable,) if self.candidate is None else (self.stable, self.candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class AbilityMember:
+    """A service whose workers have an ability."""
+
+    service: str
+    slots: int
+    """Of all workers of its stable version that have the ability."""
+    candidate: str = ""
+    """Name of its candidate's target, where the candidate's workers have the ability, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbilitySpec:
+    """An address `/<name>/...` that leads to the workers of several services: to the one with the fewest
+    requests in flight over its slots.
+
+    Those are workers of stable versions. A candidate gets its share of the requests of its service.
+    """
+
+    name: str
+    members: tuple[AbilityMember, ...]
+
+    @property
+    def target(self) -> str:
+        """Return the name of the target that its workers are told under."""
+        return f"ability.{self.name}"

@@ -21,7 +21,7 @@ from gateway.backends.configured import (
 )
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
-from gateway.models import Gateway, Route, TrafficReading
+from gateway.models import AbilityRoute, Gateway, Route, TrafficReading
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures, WorkerInterval, between, unpacked_figures
@@ -82,7 +82,16 @@ def routes_through(cluster: Cluster) -> list[str]:
     """Describe what the cluster's gateway still sends to workers."""
     rows = Route.objects.filter(gateway__cluster=cluster, removed_at=None)
     names = rows.order_by("service").values_list("service", flat=True)
-    return [_("the route of service %(service)s") % {"service": name} for name in names]
+    abilities = AbilityRoute.objects.filter(gateway__cluster=cluster).values_list("name", flat=True)
+    return [
+        *(_("the route of service %(service)s") % {"service": name} for name in names),
+        *(_("the address of ability %(ability)s") % {"ability": name} for name in abilities),
+    ]
+
+
+def has_ability(name: str) -> bool:
+    """Return whether an ability has the address `/<name>/`."""
+    return AbilityRoute.objects.filter(name=name).exists()
 
 
 def gateway_of(cluster: Cluster) -> Gateway | None:

@@ -29,5 +29,12 @@ class MetricsKind(TextChoices):
     """Each what it has sent, read from its `/stats/prometheus`."""
 
 
+class AbilityState(TextChoices):
+    PENDING = "pending", _("Pending")
+    """The gateway has not taken it yet."""
+    SERVING = "serving", _("Serving")
+    NO_WORKERS = "no_workers", _("No workers")
+
+
 COUNT_ANSWERS_ALONE = frozenset({MetricsKind.WORKERS, MetricsKind.PROMETHEUS})
 """They know what workers have answered, and nothing of requests that no worker got."""

@@ -22,7 +22,8 @@ class TargetCounts:
     epoch: str
     since: datetime
     routed: int
-    """Requests sent to this target, counted as they arrive: the split, without waiting for slow answers."""
+    """Requests sent to this target, counted as they arrive: the split, without waiting for slow answers.
+    Those by an ability are in the other figures alone: they follow no share."""
     requests: int
     """Requests that were answered, counted as their answer ends."""
     errors: int

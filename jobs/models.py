@@ -6,6 +6,10 @@ from common.reconcile import Singleton
 from jobs.states import ServiceJobState
 
 
+class ServiceJobRows(TeamOwned["ServiceJob"]):
+    team_path = "team"
+
+
 class ServiceJob(TeamRow):
     """A copy of a job in the queue, which decides. `name` is its id there, `description` its path; nobody is
     named in `created_by`, for clients submit jobs through the gateway."""
@@ -27,7 +31,7 @@ class ServiceJob(TeamRow):
     forgotten_at = models.DateTimeField(null=True)
     """When the queue forgets it, and this row goes."""
 
-    objects = TeamOwned["ServiceJob"].as_manager()
+    objects = ServiceJobRows.as_manager()
 
     class Meta(TeamRow.Meta):
         indexes = (models.Index(fields=["target", "state"], name="jobs_by_target"),)

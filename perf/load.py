@@ -33,28 +33,35 @@ class LoadClient:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> LoadAnswer:
+        return await self._ask("GET", path, headers or {}, b"")
+
+    async def post(self, path: str, body: bytes) -> LoadAnswer:
+        told = {"content-type": "application/json", "content-length": str(len(body))}
+        return await self._ask("POST", path, told, body)
+
+    async def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> LoadAnswer:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
-        fields = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         try:
             sent_at = time.perf_counter()
-            writer.write(f"GET {path} HTTP/1.1\r\nhost: load\r\n{fields}\r\n".encode())
+            writer.write(f"{method} {path} HTTP/1.1\r\nhost: load\r\n{fields}\r\n".encode() + body)
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             first_byte_at = time.perf_counter()
             got = {
                 name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
             }
             if got.get("transfer-encoding") == "chunked":
-                body = await self._chunks(reader)
+                said = await self._chunks(reader)
             else:
-                body = await reader.readexactly(int(got.get("content-length", 0)))
+                said = await reader.readexactly(int(got.get("content-length", 0)))
         except BaseException:
             self.close()
             raise
         if got.get("connection") == "close":
             self.close()
-        return LoadAnswer(int(head[0].split()[1]), got, body, sent_at, first_byte_at, time.perf_counter())
+        return LoadAnswer(int(head[0].split()[1]), got, said, sent_at, first_byte_at, time.perf_counter())
 
     async def _chunks(self, reader: asyncio.StreamReader) -> bytes:
         parts = []

@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from serving.protocol import ATTEMPT_HEADER
+
+_ATTEMPT = ATTEMPT_HEADER.encode()
 BEGUN = b"HTTP/1.1 100 Continue\r\n\r\n"
 EXTENSION = "slipway.begun"
-ATTEMPT_HEADER = b"x-envoy-attempt-count"
 
 
 def tells_begin(app: ASGIApp) -> ASGIApp:
@@ -39,7 +41,7 @@ def begin_of(scope: Scope) -> Callable[[], None]:
 
 def is_retried(scope: Scope) -> bool:
     """Whether the gateway has sent this request to another worker before, which died before it began."""
-    return any(name == ATTEMPT_HEADER and value not in (b"", b"1") for name, value in scope["headers"])
+    return any(name == _ATTEMPT and value not in (b"", b"1") for name, value in scope["headers"])
 
 
 def _nobody_listens() -> None:

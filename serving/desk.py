@@ -162,11 +162,12 @@ class Desk:
         return self._busy.share(now=self._clock())
 
     @asynccontextmanager
-    async def slot(self, *, is_retried: bool = False) -> AsyncIterator[None]:
+    async def slot(self, *, is_retried: bool = False, may_overflow: bool = False) -> AsyncIterator[None]:
         """Holds one slot; first come, first served. Raises RequestFault (429) when the queue is full.
 
         `is_retried`: it has waited at a worker that died. For those the queue is twice as long, or the
-        survivors of a full pair would refuse all that the dead one had taken in.
+        survivors of a full pair would refuse all that the dead one had taken in. `may_overflow`: it is
+        refused rather than made to wait.
         """
         turn = asyncio.get_running_loop().create_future()
 
@@ -176,7 +177,7 @@ class Desk:
             else:
                 turn.set_result(None)
 
-        self.ask(begin, is_retried=is_retried)
+        self.ask(begin, is_retried=is_retried, may_overflow=may_overflow)
         try:
             await turn
         except asyncio.CancelledError:
@@ -191,13 +192,15 @@ class Desk:
         finally:
             self.leave(self._clock() - began)
 
-    def ask(self, begin: Callable[[], None], *, is_retried: bool = False) -> None:
+    def ask(self, begin: Callable[[], None], *, is_retried: bool = False, may_overflow: bool = False) -> None:
         """`slot` for who cannot wait: calls `begin` with a slot, now or later; `leave` gives it back."""
         if self._free > 0:
             self._free -= 1
             self._busy.change(self.in_flight, now=self._clock())
             begin()
             return
+        if may_overflow:
+            raise RequestFault.overflow()
         if len(self._waiting) >= self._queue_limit * (2 if is_retried else 1):
             raise RequestFault.overloaded(
                 f"All {self.slots} slots are at work and {len(self._waiting)} requests wait",

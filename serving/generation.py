@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -14,6 +15,7 @@ from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.openai import Call, OpenAiRoute, RequestFault
+from serving.overflow import REFUSED, may_overflow
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,8 @@ def json_response(document: object, *, status: int = 200, headers: dict[str, str
 
 def error_response(fault: RequestFault, headers: dict[str, str] | None = None) -> Response:
     extra = dict(headers or {})
+    if fault.is_overflow:
+        extra |= REFUSED
     if fault.retry_after_seconds is not None:
         extra["retry-after"] = str(fault.retry_after_seconds)
     return json_response(fault.document, status=fault.status, headers=extra)
@@ -60,7 +64,10 @@ class Generation(Response):
         self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        work = asyncio.create_task(self._work(begin_of(scope), is_retried=is_retried(scope)))
+        headers = Request(scope).headers
+        work = asyncio.create_task(
+            self._work(begin_of(scope), is_retried=is_retried(scope), is_overflow=may_overflow(headers))
+        )
         gone = asyncio.create_task(_disconnected(receive))
         sending = asyncio.create_task(self._send(work, scope, receive, send))
         try:
@@ -77,9 +84,9 @@ class Generation(Response):
                 self._broke_off = self._code == 200  # begun, and cut off by the end of the grace time
                 self._record()
 
-    async def _work(self, begin: Callable[[], None], *, is_retried: bool) -> None:
+    async def _work(self, begin: Callable[[], None], *, is_retried: bool, is_overflow: bool) -> None:
         try:
-            async with self._desk.slot(is_retried=is_retried):
+            async with self._desk.slot(is_retried=is_retried, may_overflow=is_overflow):
                 self._progress.seated()
                 begin()
                 await self._faults.strike()
@@ -96,7 +103,8 @@ class Generation(Response):
         first = await self._outbox.get()
         if first is None:
             fault = await _fault(work) or RequestFault.internal("The engine gave no answer")
-            self._code = fault.status
+            # Nobody's answer: the books have it as a client's who left.
+            self._code = CLIENT_CLOSED_REQUEST if fault.is_overflow else fault.status
             self._record()
             await error_response(fault, self._fields)(scope, receive, send)
             return

@@ -44,6 +44,7 @@ class RequestFault(Exception):
         super().__init__(message)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
+        self.is_overflow = False
         self.document: dict[str, Any] = {
             "error": {"message": message, "type": kind, "param": param, "code": code}
         }
@@ -71,6 +72,13 @@ class RequestFault(Exception):
         return cls(
             429, message, kind="overloaded_error", code="queue_full", retry_after_seconds=retry_after_seconds
         )
+
+    @classmethod
+    def overflow(cls) -> Self:
+        """Return the refusal upon which the gateway asks another worker."""
+        fault = cls(429, "All slots are at work", kind="overloaded_error", code="overflow")
+        fault.is_overflow = True
+        return fault
 
     @classmethod
     def internal(cls, message: str) -> Self:

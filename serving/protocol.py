@@ -29,6 +29,9 @@ CHOSEN_BY_HEADER = "x-slipway-chosen-by"
 """Whose choice the version of a request was, as the gateway says: `client`, or else its own by weight."""
 PREFIX_HEADER = "x-forwarded-prefix"
 """What a gateway removed from the path of a request to a service with routes of its own."""
+ATTEMPT_HEADER = "x-envoy-attempt-count"
+OVERFLOW_HEADER = "x-slipway-overflow"
+"""In a request: how many workers the gateway asks at most. In an answer: another one is to be asked."""
 ENGINES_WITH_ROUTES = frozenset({"app"})
 """Their services declare their routes; the others have the API of their engine below `/v1`."""
 LATENCY_BOUNDS_MS: tuple[float, ...] = tuple(

@@ -22,3 +22,19 @@ GATEWAY: dict[str, Any] = {
     "counted_since": "2026-11-20T08:00:00Z",
 }
 GATEWAY_PUT = {"kind": "envoy", "settings": {"port": 8090, "admin_port": 8091}, "metrics": "gateway"}
+ABILITY: dict[str, Any] = {
+    "name": "cloth",
+    "team": "speech",
+    "cluster": "local",
+    "ability": "cloth",
+    "description": "",
+    "state": "serving",
+    "address": "http://127.0.0.1:8080/cloth/",
+    "services": ["cloth-large", "cloth-small"],
+    "workers": 4,
+    "slots": 16,
+    "problem": "",
+    "created_at": "2026-11-20T08:00:00Z",
+    "created_by": "ada",
+}
+NEW_ABILITY = {"name": "cloth", "team": "speech"}

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from gateway import selectors
 from gateway.api import examples
-from gateway.models import Gateway
+from gateway.models import AbilityRoute, Gateway
 from gateway.states import GatewayKind, MetricsKind
 
 
@@ -101,3 +101,43 @@ class GatewayPutSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Address under which clients reach it. Empty: as its kind derives it.",
     )
+
+
+@example(examples.ABILITY)
+class AbilitySerializer(serializers.ModelSerializer[AbilityRoute]):
+    team = serializers.CharField(source="team.name")
+    cluster = serializers.CharField(source="gateway.cluster.name")
+    ability = serializers.CharField(help_text="As workers register it.")
+    address = serializers.SerializerMethodField(help_text="Where clients reach it.")
+    services = serializers.SerializerMethodField(help_text="Services whose workers answer there.")
+    workers = serializers.IntegerField()
+    slots = serializers.IntegerField(help_text="Requests that they work on at the same time.")
+    problem = serializers.CharField(help_text="Why nobody answers there, in words.")
+
+    class Meta:
+        model = AbilityRoute
+        fields = (
+            *("name", "team", "cluster", "ability", "description", "state", "address", "services", "workers"),
+            *("slots", "problem", "created_at", "created_by"),
+        )
+
+    def get_address(self, row: AbilityRoute) -> str:
+        return f"{selectors.public_url(row.gateway)}/{row.name}/"
+
+    def get_services(self, row: AbilityRoute) -> list[str]:
+        return [str(one["service"]) for one in row.members]
+
+
+@example(examples.NEW_ABILITY)
+class NewAbilitySerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63, help_text="First part of its address: `/<name>/...`.")
+    team = serializers.CharField(max_length=63)
+    ability = serializers.CharField(
+        max_length=64, required=False, help_text="As workers register it. Default: the same as `name`."
+    )
+    cluster = serializers.CharField(
+        max_length=63,
+        required=False,
+        help_text="Name of a cluster whose gateway is `envoy`. Default: the first.",
+    )
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)

@@ -1,5 +1,9 @@
 from django.urls import path
+from rest_framework.routers import SimpleRouter
 
-from gateway.api.views import GATEWAY
+from gateway.api.views import GATEWAY, Abilities
 
-urlpatterns = [path("clusters/<str:cluster>/gateway/", GATEWAY, name="gateway")]
+router = SimpleRouter(use_regex_path=False)
+router.register("abilities", Abilities, basename="ability")
+
+urlpatterns = [path("clusters/<str:cluster>/gateway/", GATEWAY, name="gateway"), *router.urls]

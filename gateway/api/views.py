@@ -6,12 +6,22 @@ from django.utils.functional import cached_property
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from accounts.selectors import team_named
 from accounts.states import Right
 from clusters.models import Cluster
-from common.api.views import DestroyEndpoint, PutEndpoint, RetrieveEndpoint, WhyRemoved
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    ListEndpoint,
+    PutEndpoint,
+    RetrieveEndpoint,
+    WhyRemoved,
+)
 from gateway.api import serializers
-from gateway.models import Gateway
+from gateway.filters import AbilityFilter
+from gateway.models import AbilityRoute, Gateway
 from gateway.services import gateways
+from gateway.services.abilities import create_ability, remove_ability
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
@@ -42,6 +52,29 @@ class Gateways(RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
 
     def delete_one(self, instance: Gateway, expected: int | None, reason: str) -> None:
         gateways.remove_gateway(instance, actor=self.actor, expected=expected, reason=reason)
+
+
+class Abilities(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoint):
+    """Addresses of abilities: requests go to the workers of several services."""
+
+    queryset = AbilityRoute.objects.all()
+    serializer_class = serializers.AbilitySerializer
+    filterset_class = AbilityFilter
+    inputs = {"create": serializers.NewAbilitySerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "ability"
+    sort = ("name",)
+    needs: ClassVar = dict.fromkeys(("create", "destroy"), Right.SERVICES_WRITE)
+
+    def visible(self, rows: QuerySet[AbilityRoute]) -> QuerySet[AbilityRoute]:
+        return super().visible(rows).select_related("team", "gateway__cluster")
+
+    def create_one(self, given: dict[str, Any]) -> AbilityRoute:
+        team = team_named(self.actor, given.pop("team"))
+        return create_ability(actor=self.actor, team=team, **given)
+
+    def delete_one(self, instance: AbilityRoute, expected: int | None, reason: str) -> None:
+        remove_ability(instance, actor=self.actor, reason=reason)
 
 
 GATEWAY = Gateways.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from common.fence import Fence
-from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
+from gateway.routes import AbilitySpec, NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 
@@ -50,6 +50,13 @@ class TrafficBackend(Protocol):
         A worker that was left out gets no new request once this returns; those in flight on it run to their
         end. Raises InvalidEndpoint, also for a kind of place that this gateway cannot send to;
         GatewayUnreachable, GatewayBusy.
+        """
+
+    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+        """Make these the addresses of abilities, and no others. Their workers are told by `set_target`, each
+        with its slots and what it serves.
+
+        Raises InvalidRoute where this kind of gateway has no such addresses; GatewayUnreachable, GatewayBusy.
         """
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

@@ -10,6 +10,7 @@ from common.fence import Fence
 from gateway.cohorts import cohort_fault
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleRouteFence
 from gateway.routes import (
+    AbilitySpec,
     Cohort,
     NamedService,
     ReleaseHeader,
@@ -42,6 +43,16 @@ def check_spec(spec: RouteSpec) -> None:
         _check_cohort(spec, spec.cohort)
     if spec.candidate is not None and spec.candidate.name == spec.stable.name:
         raise InvalidRoute(f"Route {spec.name}: stable and candidate are the same target {spec.stable.name}.")
+
+
+def check_abilities(specs: Sequence[AbilitySpec]) -> None:
+    """Raises InvalidRoute."""
+    for spec in specs:
+        if not NAME.fullmatch(spec.name):
+            raise InvalidRoute(f"Ability {spec.name!r}: a name must match {NAME.pattern}.")
+        for member in spec.members:
+            if member.slots < 1:
+                raise InvalidRoute(f"Ability {spec.name}: {member.service} has {member.slots} slots.")
 
 
 def _check_cohort(spec: RouteSpec, cohort: Cohort) -> None:

@@ -18,6 +18,7 @@ from gateway.cohorts import is_of
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, Histogram
 from gateway.routes import (
+    AbilitySpec,
     NamedService,
     RouteSpec,
     RouteTarget,
@@ -123,6 +124,14 @@ class FakeGateway:
         self.stop()
         self.start()
 
+    @property
+    def abilities(self) -> Mapping[str, AbilitySpec]:
+        return self._state.abilities
+
+    def endpoints(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
+        """Return where it was told that the target is."""
+        return self._reachable(target)
+
     # What Slipway asks of it.
 
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
@@ -136,6 +145,11 @@ class FakeGateway:
         last = self._observed.get(target)
         if last is None or observed_at >= last[0]:
             self._observed[target] = (observed_at, place)
+        self._must_run()
+
+    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+        checks.check_abilities(specs)
+        self._state = self._state.with_abilities(specs, now=self._clock())
         self._must_run()
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from common.fence import Fence
 from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.errors import GatewayUnreachable
-from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
+from gateway.routes import AbilitySpec, NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 
@@ -28,6 +28,9 @@ class RemoteGateway:
     def set_target(
         self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
+        self._refuse()
+
+    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
         self._refuse()
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

@@ -1,13 +1,13 @@
 """The gateway's last orders and their writers: routes, fences, and targets on their way in or out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 from common.fence import Fence
 from gateway.errors import GatewayError
-from gateway.routes import Cohort, RouteSpec, RouteTarget
+from gateway.routes import AbilityMember, AbilitySpec, Cohort, RouteSpec, RouteTarget
 
 FORMAT = 1
 KEEP_FORMER = timedelta(minutes=10)
@@ -32,11 +32,13 @@ class GatewayState:
     warming: Mapping[str, datetime] = field(default_factory=dict)
     """Targets whose clusters are being made ready for a route that does not lead to them yet."""
     former: Mapping[str, FormerTarget] = field(default_factory=dict)
+    abilities: Mapping[str, AbilitySpec] = field(default_factory=dict)
 
     @property
     def clusters(self) -> tuple[str, ...]:
         """Names of the targets that Envoy must know."""
         routed = {target.name for spec in self.routes.values() for target in spec.targets}
+        routed |= {spec.target for spec in self.abilities.values()}
         return tuple(sorted(routed | set(self.warming) | set(self.former)))
 
     def targets_of(self, route: str) -> tuple[str, ...]:
@@ -45,9 +47,21 @@ class GatewayState:
         return tuple(sorted(own | {name for name, was in self.former.items() if was.route == route}))
 
     def with_warming(self, spec: RouteSpec, *, fence: Fence, now: datetime) -> Self:
-        known = set(self.clusters)
-        fresh = {target.name: now for target in spec.targets if target.name not in known}
-        return replace(self, fences={**self.fences, spec.name: fence}, warming={**self.warming, **fresh})
+        warming = self._with_fresh((target.name for target in spec.targets), now)
+        return replace(self, fences={**self.fences, spec.name: fence}, warming=warming)
+
+    def with_warming_abilities(self, specs: Sequence[AbilitySpec], *, now: datetime) -> Self:
+        return replace(self, warming=self._with_fresh((spec.target for spec in specs), now))
+
+    def with_abilities(self, specs: Sequence[AbilitySpec], *, now: datetime) -> Self:
+        names = {spec.target for spec in specs}
+        left = {spec.target: FormerTarget("", now) for spec in self.abilities.values()}
+        return replace(
+            self,
+            abilities={spec.name: spec for spec in specs},
+            warming=_without(self.warming, names),
+            former=_without({**self.former, **left}, names),
+        )
 
     def with_route(self, spec: RouteSpec, *, fence: Fence, now: datetime) -> Self:
         names = {target.name for target in spec.targets}
@@ -102,6 +116,10 @@ class GatewayState:
                 name: {"route": was.route, "left_at": was.left_at.isoformat()}
                 for name, was in self.former.items()
             },
+            "abilities": {
+                name: [[one.service, one.slots, one.candidate] for one in spec.members]
+                for name, spec in self.abilities.items()
+            },
         }
 
     @classmethod
@@ -122,11 +140,20 @@ class GatewayState:
                     name: FormerTarget(was["route"], datetime.fromisoformat(was["left_at"]))
                     for name, was in data["former"].items()
                 },
+                # An older Slipway did not write them.
+                abilities={
+                    name: AbilitySpec(name, tuple(AbilityMember(*one) for one in members))
+                    for name, members in data.get("abilities", {}).items()
+                },
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise GatewayError(
                 f"The gateway's state is damaged ({error!r}): remove it, and the gateway is set up anew."
             ) from None
+
+    def _with_fresh(self, names: Iterable[str], now: datetime) -> Mapping[str, datetime]:
+        known = set(self.clusters)
+        return {**self.warming, **{name: now for name in names if name not in known}}
 
     def _with_leavers(self, route: str, *, staying: set[str], now: datetime) -> Mapping[str, FormerTarget]:
         spec = self.routes.get(route)

@@ -27,6 +27,7 @@ from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key
 from gateway.route_columns import fence_columns, spec_columns, summary
 from gateway.routes import ReleaseHeader, RouteSpec, RouteTarget, WorkerEndpoint
+from gateway.services.abilities import sync_abilities_of
 
 ACTOR = Actor.system("gateway")
 
@@ -113,6 +114,7 @@ def sync_workers(deployment: str) -> None:
     traffic_backend_of(seen.cluster_id).set_target(deployment, endpoints, observed_at=seen.observed_at)
     if endpoints:
         _withhold(deployment, since=None)
+    sync_abilities_of(seen.cluster_id)
 
 
 def _withhold(candidate: str, *, since: datetime | None) -> None:
@@ -225,6 +227,8 @@ def _apply(row: Route, before: Route | None, tell: Callable[[], None], *, actor:
         kernel.wake(row.gateway)
         raise
     _same(row).filter(Q(applied_at__isnull=True) | ~Q(problem="")).update(applied_at=clock.now(), problem="")
+    with suppress(GatewayError):  # the rows tell it, and the gateway is looked at again soon
+        sync_abilities_of(row.gateway.cluster_id)
     return _routes().get(pk=row.pk)
 
 

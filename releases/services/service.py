@@ -17,6 +17,7 @@ from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
 from common.sentences import joined
+from gateway import selectors as gateway
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from releases.errors import InvalidService, UnknownPlan
@@ -86,6 +87,9 @@ def create_service(
     )
     _check(service)
     _check_plan(service, field="plan_name")
+    if gateway.has_ability(name):
+        taken = _("An ability has the address /%(name)s/. Choose another name.")
+        raise InvalidService(fields={"name": [taken % {"name": name}]})
     with transaction.atomic():
         service.save(force_insert=True)
         begin(

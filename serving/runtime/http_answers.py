@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.faults import FaultInjection
 from serving.openai import RequestFault
+from serving.overflow import REFUSED, may_overflow
+from serving.protocol import ATTEMPT_HEADER
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.errors import Problem
 from serving.runtime.frames import Frame, Meta
@@ -20,7 +22,6 @@ from serving.runtime.service_metrics import ServiceMetrics
 
 TIMEOUT_HEADERS = ("x-slipway-timeout-ms", "x-envoy-expected-rq-timeout-ms")
 PRIORITY_HEADER = "x-slipway-priority"
-ATTEMPT_HEADER = "x-envoy-attempt-count"
 PROXY_HEADERS = frozenset((ATTEMPT_HEADER, "x-request-id", "x-forwarded-proto"))
 """Of a gateway, which must be told when the work begins (`serving.begun`)."""
 GRACE_SECONDS = 2.0
@@ -96,9 +97,17 @@ class HttpAnswer:
         request.on_gone = self._gone
         try:
             attempt = request.headers.get(ATTEMPT_HEADER, "1")
-            self._parts.desk.ask(self._seated, is_retried=attempt not in ("", "1"))
+            self._parts.desk.ask(
+                self._seated,
+                is_retried=attempt not in ("", "1"),
+                may_overflow=may_overflow(request.headers),
+            )
         except RequestFault as fault:
             self._timer.cancel()
+            if fault.is_overflow:
+                self._record()  # nobody's answer: the books have it as a client's who left
+                request.answer_problem(Problem(fault.status, "Overloaded", str(fault)), REFUSED)
+                return
             title = "Overloaded" if fault.status == 429 else "Refused"
             self._fail(Problem(fault.status, title, str(fault)), fault.retry_after_seconds)
 

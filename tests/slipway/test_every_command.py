@@ -12,7 +12,8 @@ from slipway.cli.context import CliEnvironment
 from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
-    "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move", "cluster remove",
+    "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
+    "cluster remove",
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
     "gpu healing mode", "gpu incident approve", "gpu incident cancel", "group-rule remove", "models cancel",
     "models delete", "models retention apply", "models retention delete", "node agent-token", "node drain",

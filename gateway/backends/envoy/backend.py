@@ -31,7 +31,7 @@ from gateway.errors import (
     InvalidEndpoint,
     InvalidRoute,
 )
-from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
+from gateway.routes import AbilitySpec, NamedService, RouteSpec, WorkerEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,23 @@ class EnvoyFiles:
             else:
                 desired = state.with_fence(route, fence) if route in state.fences else state
             self._change_routes(state, desired)
+
+    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+        checks.check_abilities(specs)
+        with self._store.lock():
+            state = self._store.load()
+            if state.abilities == {spec.name: spec for spec in specs}:
+                return
+            for spec in specs:
+                self._store.ensure_endpoints(spec.target)
+            proof.prove(state.with_abilities(specs, now=self._clock()), self.layout)
+            warming = state.with_warming_abilities(specs, now=self._clock())
+            self._store.save(warming)
+            self._publish_clusters(warming)
+        self._await_warm(tuple(spec.target for spec in specs))
+        with self._store.lock():
+            state = self._store.load()
+            self._change_routes(state, state.with_abilities(specs, now=self._clock()))
 
     def set_target(
         self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gateway.backends.envoy.abilities import COUNTED_AS, METADATA, ability_route
 from gateway.backends.envoy.layout import LISTENER, ROUTES, EnvoyFileLayout
 from gateway.backends.envoy.messages.access_log import AccessLog, Stat, StatsAccessLog
 from gateway.backends.envoy.messages.base import Typed, extension, typed
@@ -88,20 +89,11 @@ def listener_messages(layout: EnvoyFileLayout) -> list[Typed]:
 
 def _access_logs(layout: EnvoyFileLayout) -> list[AccessLog]:
     ended = _log_type("DownstreamEnd")
+    by_ability = _expression(f"xds.route_name.endsWith('{ability_route('')}')")
     return [
-        _stats(_log_type("DownstreamStart"), counters=["routed"]),
-        _stats(ended, counters=["ended"]),
-        _stats(_all(ended, _status("EQ", 0)), counters=["abandoned"]),
-        _stats(_all(ended, _any(_status("GE", 500), _flags(CUT_OFF))), counters=["errors"]),
-        _stats(_all(ended, _flags(CUT_OFF), _status("LE", 499)), counters=["broken"]),
-        _stats(
-            _all(ended, _WHOLE_AND_GOOD),
-            # From the request's first byte to the answer's last, and to the first that the worker sent.
-            histograms={
-                "latency_us": "%COMMON_DURATION(DS_RX_BEG:DS_TX_END:us)%",
-                "first_byte_us": "%COMMON_DURATION(DS_RX_BEG:US_RX_BEG:us)%",
-            },
-        ),
+        _stats(_TAGS, _log_type("DownstreamStart"), counters=["routed"]),
+        *_stats_of_ended(_TAGS, ended),
+        *_stats_of_ended(_ABILITY_TAGS, ended, by_ability),
         {
             "name": "envoy.access_loggers.file",
             "filter": ended,
@@ -134,14 +126,39 @@ _LINE = {
 }
 """Without the query, which may carry what is nobody's business."""
 
-_TAGS = [("target", "%UPSTREAM_CLUSTER_RAW%"), ("route", "%ROUTE_NAME%")]
+StatTags = list[tuple[str, str]]
+_TAGS: StatTags = [("target", "%UPSTREAM_CLUSTER_RAW%"), ("route", "%ROUTE_NAME%")]
+_ABILITY_TAGS: StatTags = [("target", f"%UPSTREAM_METADATA({METADATA}:target)%"), ("route", COUNTED_AS)]
+"""The cluster of an ability holds workers of several deployments."""
+
+
+def _stats_of_ended(tags: StatTags, *which: dict[str, Any]) -> list[AccessLog]:
+    return [
+        _stats(tags, _all(*which), counters=["ended"]),
+        _stats(tags, _all(*which, _status("EQ", 0)), counters=["abandoned"]),
+        _stats(tags, _all(*which, _any(_status("GE", 500), _flags(CUT_OFF))), counters=["errors"]),
+        _stats(tags, _all(*which, _flags(CUT_OFF), _status("LE", 499)), counters=["broken"]),
+        _stats(
+            tags,
+            _all(*which, _WHOLE_AND_GOOD),
+            # From the request's first byte to the answer's last, and to the first that the worker sent.
+            histograms={
+                "latency_us": "%COMMON_DURATION(DS_RX_BEG:DS_TX_END:us)%",
+                "first_byte_us": "%COMMON_DURATION(DS_RX_BEG:US_RX_BEG:us)%",
+            },
+        ),
+    ]
 
 
 def _stats(
-    when: dict[str, Any], *, counters: list[str] | None = None, histograms: dict[str, str] | None = None
+    tags: StatTags,
+    when: dict[str, Any],
+    *,
+    counters: list[str] | None = None,
+    histograms: dict[str, str] | None = None,
 ) -> AccessLog:
     def stat(name: str) -> Stat:
-        return {"name": name, "tags": [{"name": tag, "value_format": value} for tag, value in _TAGS]}
+        return {"name": name, "tags": [{"name": tag, "value_format": value} for tag, value in tags]}
 
     body: StatsAccessLog = {
         "stats_scope": {"prefix": STATS_PREFIX},
@@ -172,6 +189,8 @@ def _flags(flags: list[str]) -> dict[str, Any]:
 
 
 def _all(*filters: dict[str, Any]) -> dict[str, Any]:
+    if len(filters) == 1:
+        return filters[0]
     return {"and_filter": {"filters": list(filters)}}
 
 

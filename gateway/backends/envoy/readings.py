@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gateway.backends.envoy.abilities import COUNTED_AS
 from gateway.backends.envoy.listener import STATS_PREFIX
 from gateway.backends.envoy.routes import forced
 from gateway.latency import BOUNDS_MS, Histogram
@@ -35,7 +36,8 @@ ALL = "[a-z_]+"
 def pattern(routes: Mapping[str, Targets], names: str = ALL) -> str:
     """Regular expression of the numbers that `counts_of` needs for these routes."""
     parts = (
-        rf"({_any(targets)})\.route\.({_any((route, forced(route)))})" for route, targets in routes.items()
+        rf"({_any(targets)})\.route\.({_any((route, forced(route), COUNTED_AS))})"
+        for route, targets in routes.items()
     )
     return rf"^{STATS_PREFIX}\.({names})\.target\.({'|'.join(parts)})$"
 
@@ -47,29 +49,33 @@ def _any(names: Sequence[str]) -> str:
 def counts_of(route: str, reading: EnvoyReading) -> dict[str, TargetCounts]:
     numbers, histograms = reading.numbers, reading.numbers.get("histograms", {})
 
-    def counted(name: str, target: str, route_name: str) -> int:
-        return int(numbers.get(_key(name, target, route_name), 0))
+    def counted(name: str, target: str, *names: str) -> int:
+        return sum(int(numbers.get(_key(name, target, one), 0)) for one in names)
+
+    def histogram(name: str, target: str) -> Histogram:
+        first, second = (_histogram(histograms.get(_key(name, target, one))) for one in chosen)
+        return tuple((bound, one + two) for (bound, one), (_, two) in zip(first, second, strict=True))
 
     since = datetime.fromisoformat(reading.started)
+    chosen, side = (route, COUNTED_AS), forced(route)
     found = {}
     for target in reading.routes[route]:
-        routed, ended, abandoned = (counted(name, target, route) for name in ("routed", "ended", "abandoned"))
-        side = forced(route)
-        forced_ended = counted("ended", target, side)
+        routed, forced_ended = counted("routed", target, route), counted("ended", target, side)
+        abandoned = counted("abandoned", target, *chosen)
         # Arrivals and ends are read one after the other while requests come and go.
-        in_flight = routed + counted("routed", target, side) - ended - forced_ended
+        in_flight = routed + counted("routed", target, side) - counted("ended", target, route) - forced_ended
         found[target] = TargetCounts(
             epoch=reading.started,
             since=since,
             routed=routed,
-            requests=ended - abandoned,
-            errors=counted("errors", target, route),
-            broken=counted("broken", target, route),
+            requests=counted("ended", target, *chosen) - abandoned,
+            errors=counted("errors", target, *chosen),
+            broken=counted("broken", target, *chosen),
             abandoned=abandoned,
             forced_requests=forced_ended - counted("abandoned", target, side),
             forced_errors=counted("errors", target, side),
-            latency_ms=_histogram(histograms.get(_key("latency_us", target, route))),
-            first_byte_ms=_histogram(histograms.get(_key("first_byte_us", target, route))),
+            latency_ms=histogram("latency_us", target),
+            first_byte_ms=histogram("first_byte_us", target),
             in_flight=max(in_flight, 0),
         )
     return found

@@ -1,10 +1,16 @@
 """Routes and clusters, rendered from the state. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gateway.backends.envoy.abilities import METADATA, ability_route, as_route, shares
 from gateway.backends.envoy.layout import ROUTES, EnvoyFileLayout
 from gateway.backends.envoy.messages.base import ConfigSource, Typed, extension, typed
-from gateway.backends.envoy.messages.clusters import ClusterLoadAssignment, EnvoyCluster, LbEndpoint
+from gateway.backends.envoy.messages.clusters import (
+    ClusterLoadAssignment,
+    EnvoyCluster,
+    EnvoyMetadata,
+    LbEndpoint,
+)
 from gateway.backends.envoy.messages.routes import (
     ClusterWeight,
     EnvoyRoute,
@@ -17,8 +23,8 @@ from gateway.backends.envoy.messages.routes import (
 )
 from gateway.backends.state import GatewayState
 from gateway.cohorts import cookie_pattern
-from gateway.routes import Cohort, RouteSpec, RouteTarget, Side, WorkerEndpoint
-from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
+from gateway.routes import AbilitySpec, Cohort, RouteSpec, RouteTarget, Side, WorkerEndpoint
+from serving.protocol import CHOSEN_BY_HEADER, OVERFLOW_HEADER, PREFIX_HEADER
 
 API_PREFIX = "/v1"
 """Of a worker only what lies under it answers through the gateway, unless its service has its own routes."""
@@ -33,6 +39,7 @@ long prefill, moves nothing until it is done: so minutes, and no limit at all on
 KEEP_ALIVE_SECONDS = 4
 """An idle connection to a worker is closed before the worker closes it (uvicorn: after 5 s), so that no
 request is sent into a connection that is just being closed."""
+RETRIES = 3
 HEALTH_PATH, METRICS_PATH = "/healthz", "/metrics"
 
 
@@ -43,6 +50,8 @@ def forced(route: str) -> str:
 
 def render_routes(state: GatewayState) -> RouteConfiguration:
     routes = [route for _, spec in sorted(state.routes.items()) for route in _routes_of(spec)]
+    for _, ability in sorted(state.abilities.items()):
+        routes += _routes_of_ability(ability, state.routes)
     unknown: EnvoyRoute = {
         "name": UNKNOWN_SERVICE,
         "match": {"prefix": "/"},
@@ -71,7 +80,11 @@ def render_clusters(state: GatewayState, layout: EnvoyFileLayout) -> list[EnvoyC
 
 def render_endpoints(target: str, endpoints: Sequence[WorkerEndpoint]) -> ClusterLoadAssignment:
     workers: list[LbEndpoint] = [
-        {"endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}}}
+        {
+            "endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}},
+            "load_balancing_weight": one.slots,
+            "metadata": _metadata(one.serves or RouteTarget(target, "")),
+        }
         for one in endpoints
     ]
     return {"cluster_name": target, "endpoints": [{"lb_endpoints": workers}] if workers else []}
@@ -124,20 +137,54 @@ def _routes_of(spec: RouteSpec) -> list[EnvoyRoute]:
         unforced["request_mirror_policies"] = [
             {"cluster": spec.candidate.name, "runtime_fraction": {"default_value": share}}
         ]
-    outside: EnvoyRoute = {
-        "name": OUTSIDE_API,
-        "match": {"path_separated_prefix": f"/{spec.name}"},
-        "direct_response": {"status": 404},
-    }
     by_weight: EnvoyRoute = {
         "name": spec.name,
         "match": _paths_of(spec),
         "route": unforced,
         # Only the gateway says so.
-        "request_headers_to_remove": [CHOSEN_BY_HEADER],
+        "request_headers_to_remove": [CHOSEN_BY_HEADER, OVERFLOW_HEADER],
         "request_headers_to_add": _prefix_header(spec),
     }
-    return [*_private(spec), *routes, by_weight, outside]
+    return [*_private(spec), *routes, by_weight, _outside(spec)]
+
+
+def _outside(spec: RouteSpec) -> EnvoyRoute:
+    return {
+        "name": OUTSIDE_API,
+        "match": {"path_separated_prefix": f"/{spec.name}"},
+        "direct_response": {"status": 404},
+    }
+
+
+def _metadata(serves: RouteTarget) -> EnvoyMetadata:
+    return {"filter_metadata": {METADATA: {"target": serves.name, "version": serves.version}}}
+
+
+def _routes_of_ability(ability: AbilitySpec, services: Mapping[str, RouteSpec]) -> list[EnvoyRoute]:
+    spec = as_route(ability, services)
+    action = _action(spec)
+    # A worker without a free slot refuses what it has not begun: slots are taken by several gateways, and
+    # weights alone do not find those that are free (ADR 134).
+    action["retry_policy"]["retry_on"] += ",retriable-headers"
+    action["retry_policy"]["retriable_headers"] = [{"name": OVERFLOW_HEADER, "present_match": True}]
+    weights: list[ClusterWeight] = [
+        {
+            "name": target.name,
+            "weight": weight,
+            "response_headers_to_add": _version_header(target)
+            if target.version
+            else [_header("x-slipway-version", f"%UPSTREAM_METADATA({METADATA}:version)%")],
+        }
+        for target, weight in shares(ability, services).items()
+    ]
+    route: EnvoyRoute = {
+        "name": ability_route(ability.name),
+        "match": _paths_of(spec),
+        "route": {"weighted_clusters": {"clusters": weights}, **action},
+        "request_headers_to_remove": [CHOSEN_BY_HEADER],
+        "request_headers_to_add": [_header(OVERFLOW_HEADER, str(RETRIES + 1)), *_prefix_header(spec)],
+    }
+    return [*_private(spec), route, _outside(spec)]
 
 
 def _private(spec: RouteSpec) -> list[EnvoyRoute]:
@@ -232,7 +279,7 @@ def _action(spec: RouteSpec) -> RouteAction:
             # then retries no more. So only what no worker has begun goes to another one, also what waited in
             # the queue of one that died: a generation must not run twice.
             "retry_on": "connect-failure,refused-stream,reset",
-            "num_retries": 3,
+            "num_retries": RETRIES,
             "retry_host_predicate": [
                 extension(
                     "envoy.retry_host_predicates.previous_hosts",

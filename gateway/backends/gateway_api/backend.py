@@ -21,7 +21,7 @@ from gateway.backends.gateway_api.pools import ensure_pool, has_pool, remove_unu
 from gateway.backends.gateway_api.rules import Places, rivals
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import GatewayError, GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleRouteFence
-from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
+from gateway.routes import AbilitySpec, NamedService, RouteSpec, WorkerEndpoint
 from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.resources import HTTP_ROUTES, PODS, SERVICES, Ref
@@ -35,6 +35,7 @@ LOOK_EVERY_SECONDS = 0.1
 SAME_LOOK = timedelta(seconds=2)
 PARENT_KEPT = timedelta(minutes=1)
 """For comparing a route with its wish: each look of the reconciler reads the Gateway anew afterwards."""
+NO_ABILITIES = "A Gateway of a cluster has no addresses of abilities: only the Envoy of one machine has them."
 TOMBSTONE_LASTS = timedelta(days=1)
 """Far longer than any lease of the reconcile kernel."""
 
@@ -102,6 +103,10 @@ class GatewayApi:
                 f"Target {target}: a gateway of this kind sends to the Service {target} in the namespace "
                 f"{allowed}, and not to {place}."
             )
+
+    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+        if specs:
+            raise InvalidRoute(NO_ABILITIES)
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
         def without(found: Document | None) -> Document:

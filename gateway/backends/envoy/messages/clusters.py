@@ -96,8 +96,14 @@ class LbAddress(TypedDict):
     address: EnvoyAddress
 
 
+class EnvoyMetadata(TypedDict):
+    filter_metadata: dict[str, dict[str, str]]
+
+
 class LbEndpoint(TypedDict):
     endpoint: LbAddress
+    load_balancing_weight: int
+    metadata: EnvoyMetadata
 
 
 class LocalityLbEndpoints(TypedDict):

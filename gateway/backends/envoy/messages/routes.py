@@ -1,6 +1,6 @@
 """Messages of routes: a virtual host, its routes, and where they lead."""
 
-from typing import Literal, Required, TypedDict
+from typing import Literal, NotRequired, Required, TypedDict
 
 from gateway.backends.envoy.messages.base import Extension, StringMatcher
 
@@ -53,6 +53,7 @@ class RetryBackOff(TypedDict):
 
 class RetryPolicy(TypedDict):
     retry_on: str
+    retriable_headers: NotRequired[list[HeaderMatcher]]
     num_retries: int
     retry_host_predicate: list[Extension]
     host_selection_retry_max_attempts: int
