@@ -23,7 +23,7 @@ from gateway.routes import AbilityMember, AbilitySpec, RouteSpec, RouteTarget, W
 from perf.envoy_stack import EnvoyStack, free_port
 from perf.load import LoadClient
 from perf.required import RequiredFigure, at_most, report
-from perf.routing import Request, arrivals, ideal, p95
+from perf.routing import Arrival, arrivals, ideal, p95
 from tests.patience import eventually
 from tests.serving.workers import RunningWorker, running
 
@@ -36,7 +36,7 @@ WORKERS = 4
 """Of each service."""
 
 
-def tokens_of(request: Request) -> int:
+def tokens_of(request: Arrival) -> int:
     return max(1, round(request.seconds * SCALE / TOKEN_SECONDS))
 
 
@@ -73,10 +73,10 @@ def told_of(stack: EnvoyStack, workers: Sequence[Sequence[RunningWorker]], slots
     eventually(lambda: len(stack.gateway.ready(ability.target)) == 2 * WORKERS)
 
 
-async def served(requests: Sequence[Request], ports: Sequence[int], path: str) -> list[float]:
+async def served(requests: Sequence[Arrival], ports: Sequence[int], path: str) -> list[float]:
     began = time.perf_counter()
 
-    async def one(request: Request) -> float:
+    async def one(request: Arrival) -> float:
         await asyncio.sleep(request.at * SCALE - (time.perf_counter() - began))
         return await ask(ports[request.gateway], path, tokens_of(request))
 

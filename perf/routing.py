@@ -19,7 +19,7 @@ ATTEMPTS = 4
 
 
 @dataclass
-class Worker:
+class SimulatedWorker:
     slots: int
     running: int = 0
     queue: list[int] = field(default_factory=list)
@@ -30,28 +30,28 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Request:
+class Arrival:
     at: float
     seconds: float
     gateway: int
     draw: random.Random
 
 
-Choose = Callable[["Fleet", Request], int]
+Choose = Callable[["Fleet", Arrival], int]
 
 
 class Fleet:
     """Workers, and what each gateway has sent to them that is not answered."""
 
     def __init__(self, slots: Sequence[int], gateways: int) -> None:
-        self.workers = [Worker(one) for one in slots]
+        self.workers = [SimulatedWorker(one) for one in slots]
         self.sent = [[0] * len(slots) for _ in range(gateways)]
         self.turns = [0] * gateways
         self.deadlines = [[(1 / one, number) for number, one in enumerate(slots)] for _ in range(gateways)]
         for deadlines in self.deadlines:
             heapq.heapify(deadlines)
 
-    def weighted(self, request: Request, left: set[int]) -> int:
+    def weighted(self, request: Arrival, left: set[int]) -> int:
         """Envoy's least request among endpoints of different weights, here their slots: earliest deadline
         first, by weight / (requests in flight + 1) as it was when the endpoint was last chosen."""
         deadlines, sent = self.deadlines[request.gateway], self.sent[request.gateway]
@@ -61,7 +61,7 @@ class Fleet:
             if chosen in left:
                 return chosen
 
-    def least(self, request: Request, among: Sequence[int], *, by_slots: bool) -> int:
+    def least(self, request: Arrival, among: Sequence[int], *, by_slots: bool) -> int:
         """The one with the fewest requests of this gateway in flight; among several any."""
         sent = self.sent[request.gateway]
         figures = [sent[one] / (self.workers[one].slots if by_slots else 1) for one in among]
@@ -69,24 +69,24 @@ class Fleet:
         return request.draw.choice([one for one, load in zip(among, figures, strict=True) if load == fewest])
 
 
-def round_robin(fleet: Fleet, request: Request) -> int:
+def round_robin(fleet: Fleet, request: Arrival) -> int:
     fleet.turns[request.gateway] += 1
     return fleet.turns[request.gateway] % len(fleet.workers)
 
 
-def least_request(fleet: Fleet, request: Request) -> int:
+def least_request(fleet: Fleet, request: Arrival) -> int:
     return fleet.least(request, range(len(fleet.workers)), by_slots=False)
 
 
-def least_over_slots(fleet: Fleet, request: Request) -> int:
+def least_over_slots(fleet: Fleet, request: Arrival) -> int:
     return fleet.least(request, range(len(fleet.workers)), by_slots=True)
 
 
-def by_weight(fleet: Fleet, request: Request) -> int:
+def by_weight(fleet: Fleet, request: Arrival) -> int:
     return fleet.weighted(request, set(range(len(fleet.workers))))
 
 
-def by_weight_passed_on(fleet: Fleet, request: Request) -> int:
+def by_weight_passed_on(fleet: Fleet, request: Arrival) -> int:
     """The same; a worker without a free slot refuses before the last attempt, and Envoy tries another one."""
     left = set(range(len(fleet.workers)))
     for _ in range(ATTEMPTS - 1):
@@ -106,7 +106,7 @@ RULES: dict[str, Choose] = {
 }
 
 
-def arrivals(slots: int, gateways: int, requests: int, seed: int) -> list[Request]:
+def arrivals(slots: int, gateways: int, requests: int, seed: int) -> list[Arrival]:
     draw = random.Random(seed)
     rate = LOAD * slots / MEAN_SECONDS
     mu = -(SIGMA**2) / 2
@@ -114,11 +114,11 @@ def arrivals(slots: int, gateways: int, requests: int, seed: int) -> list[Reques
     for _ in range(requests):
         now += draw.expovariate(rate)
         seconds = MEAN_SECONDS * draw.lognormvariate(mu, SIGMA)
-        made.append(Request(now, seconds, draw.randrange(gateways), draw))
+        made.append(Arrival(now, seconds, draw.randrange(gateways), draw))
     return made
 
 
-def ideal(slots: int, requests: Sequence[Request]) -> list[float]:
+def ideal(slots: int, requests: Sequence[Arrival]) -> list[float]:
     """Response times of one queue before all slots."""
     free = [0.0] * slots
     answered = []
@@ -129,7 +129,7 @@ def ideal(slots: int, requests: Sequence[Request]) -> list[float]:
     return answered
 
 
-def simulate(slots: Sequence[int], gateways: int, requests: Sequence[Request], choose: Choose) -> list[float]:
+def simulate(slots: Sequence[int], gateways: int, requests: Sequence[Arrival], choose: Choose) -> list[float]:
     fleet = Fleet(slots, gateways)
     ends: list[tuple[float, int, int]] = []
     answered = [0.0] * len(requests)

@@ -55,7 +55,7 @@ CHECK_WITHIN_SECONDS = 300.0
 LOOK_AT_FILES_EVERY_SECONDS = 0.5
 
 
-class Worker:
+class WorkerProcess:
     """The parts of one worker and their life together."""
 
     def __init__(self, command: WorkerCommand, listener: socket.socket) -> None:
@@ -321,7 +321,7 @@ def main(arguments: Sequence[str]) -> int:
     _hold(command.model_dir)
 
     async def serve() -> int:
-        return await Worker(command, listener).run()
+        return await WorkerProcess(command, listener).run()
 
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         return runner.run(serve())
