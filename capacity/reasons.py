@@ -20,6 +20,7 @@ REASONS: dict[str, Text] = {
     "starts_already": _("As many of its workers start already as may at once."),
     "least_time": _("Workers of others must stay for their least time."),
     "latency_bound": _("The latency is above its bound, or requests were refused: all are online."),
+    "jobs_wait": _("Jobs wait: workers that requests do not need work them off."),
     "no_jobs": _("No job waits: what the load leaves stays online."),
     "no_queue": _("The queue of jobs does not answer: the groups stay as they are."),
     "nothing_movable": _("No worker may be moved to it."),

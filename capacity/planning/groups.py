@@ -94,7 +94,8 @@ def split(
     if at < memory.busy_until:
         offline = min(state.ready - by_law, max(offline, state.ready - state.online))
     by_jobs = state.ready - offline
-    options = [(by_jobs, "no_jobs" if by_jobs > by_law else told.why)]
+    by_load = "jobs_wait" if told.why == "within_band" and by_jobs < state.online else told.why
+    options = [(by_jobs, "no_jobs" if by_jobs > by_law else by_load)]
     if by_jobs != by_law:
         options.append((by_law, told.why))
     if at < memory.guarded_until:

@@ -70,7 +70,11 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
     services_there = list(selectors.services_for(actor, pool))
     member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
     members = [one.service for one in pool.memberships.all()]
-    groups = ServiceGroupsForm(request.POST if sent == "groups" else None, services=members)
+    groups = ServiceGroupsForm(
+        request.POST if sent == "groups" else None,
+        services=members,
+        initial=next((model_to_dict(one) for one in selectors.groups(actor).filter(member__pool=pool)), {}),
+    )
     forms: dict[str | None, Form] = {"settings": settings, "groups": groups}
     form = forms.get(sent, member)
     if sent and form.is_valid():
