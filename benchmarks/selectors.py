@@ -1,5 +1,6 @@
 """Named reads of benchmarks."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -179,10 +180,8 @@ def estimates(benchmark: Benchmark) -> dict[int, list[CellEstimate]]:
     return {cell: _estimated(by_figure) for cell, by_figure in found.items()}
 
 
-UNCOMPARED = frozenset(
-    {"requests", "failed", "good_share", "in_flight", "input_rate", "lateness_p99", "offered_rate"}
-)
-"""Figures that only describe a window; each would blunt Holm's adjustment of the others."""
+COMPARED = re.compile(r"(ttft|tpot|e2e)_p\d+|goodput|output_rate|price_per_million_tokens")
+"""Figures by which a configuration is better; each other one would blunt Holm's adjustment of these."""
 
 
 def sampled_runs(benchmark: Benchmark) -> list[BenchmarkRun]:
@@ -210,7 +209,7 @@ def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float
     found: dict[tuple[float, str], list[float]] = defaultdict(list)
     rows = _valid_figures(BenchmarkRun.objects.filter(cell=cell))
     for rate, name, value in rows.values_list("rate", "name", "value"):
-        if name not in UNCOMPARED and not name.startswith("ttft_send"):
+        if COMPARED.fullmatch(name):
             found[rate, name].append(value)
     return found
 
