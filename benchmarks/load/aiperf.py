@@ -15,8 +15,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from benchmarks.load.engine import LoadTarget, TooFewCores, UnfitScenario
 from benchmarks.load.openai import StreamedAnswer, body_of, plain_usage
 from benchmarks.load.prompts import TokenRatio, prompt_of
@@ -268,6 +266,8 @@ def _kind_of(error: Mapping[str, Any]) -> str:
 
 
 def _cpu_seconds(pid: int) -> dict[int, float]:
+    import psutil
+
     found: dict[int, float] = {}
     try:
         family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]

@@ -17,13 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import psutil
 
 from serving.leash import end_with_parent
 from serving.scraping.exposition import MetricSamples
+
+if TYPE_CHECKING:
+    # Beside the control plane alone: a generator in a cluster has a worker's packages, and its servers are on
+    # other machines.
+    import psutil
 
 EVERY_SECONDS = 1.0
 WITHIN_SECONDS = 0.8
@@ -46,6 +49,7 @@ DCGM: Mapping[str, tuple[str, float]] = {
     "gpu_temperature": ("DCGM_FI_DEV_GPU_TEMP", 1),
 }
 """Of dcgm-exporter, by the factor that makes it ours: a share, bytes, W, MHz, degrees Celsius."""
+_NO_PROCESSES: "list[psutil.Process]" = []
 NVIDIA_SMI = "index,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu"
 
 
@@ -103,10 +107,12 @@ class SystemReader:
         self._pool = ThreadPoolExecutor(max_workers=16)
         self._before: dict[str, tuple[float, float]] = {}
         """Counters at the last look, with its time, by what is counted."""
-        self._processes: list[psutil.Process] = []
+        self._processes = list(_NO_PROCESSES)
         self._looks = 0
         self._gpus: Values = {}
         if sources.is_local:
+            import psutil
+
             psutil.cpu_percent()
             threading.Thread(target=self._follow_gpus, daemon=True).start()
 
@@ -150,6 +156,8 @@ class SystemReader:
         return None if before is None or value < before[1] else (value - before[1]) / (now - before[0])
 
     def _local(self) -> Values:
+        import psutil
+
         found = {"cpu": psutil.cpu_percent() / 100, "memory": float(psutil.virtual_memory().used)}
         if self._looks % 10 == 0:
             self._processes = _families(self._sources.servers)
@@ -188,8 +196,10 @@ def _scraped(url: str) -> MetricSamples:
         return MetricSamples("")
 
 
-def _families(servers: Sequence[str]) -> list[psutil.Process]:
+def _families(servers: Sequence[str]) -> "list[psutil.Process]":
     """Return the processes that listen at these addresses, and all below them."""
+    import psutil
+
     ports = {urlsplit(one).port for one in servers}
     found: dict[int, psutil.Process] = {}
     with suppress(psutil.Error):
