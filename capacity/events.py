@@ -17,3 +17,10 @@ class CapacityPlanMoved:
 
     plan_id: int
     pool_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMoved:
+    """A workload was queued, changed its state, or was asked for something."""
+
+    workload_id: int

@@ -6,17 +6,129 @@ from django.utils.translation import gettext_lazy as _
 from accounts.resource_pages import NewTeamRowForm
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
 from capacity.replays import LONGEST_HOURS
-from capacity.states import PoolMode
+from capacity.states import Granularity, PoolKind, PoolMode
 from clusters.models import MAX_REPLICAS, Cluster
 
 TOGETHER = _("That may run at once, of all its services together.")
 
 
-class NewPool(NewTeamRowForm):
-    cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
-    workers = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, label=_("Workers"), help_text=TOGETHER)
+class LabelsField(forms.CharField):
+    """Labels, one a line: `key=value`."""
 
-    field_order = ("name", "team", "cluster", "workers", "description")
+    widget = forms.Textarea(attrs={"rows": 2})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
+
+    def clean(self, value: Any) -> Any:
+        found = {}
+        for line in super().clean(value).split():
+            key, sign, text = line.partition("=")
+            if not (key and sign and text):
+                raise forms.ValidationError(_("%(line)s is no label: key=value."), params={"line": line})
+            found[key] = text
+        return found
+
+
+class InventoryField(forms.CharField):
+    """Declared machines, one a line: `name cards model rack`, the last two optional."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return "\n".join(
+            f"{m['machine']} {m['cards']} {m.get('model', '')} {m.get('rack', '')}".strip() for m in value
+        )
+
+    def clean(self, value: Any) -> Any:
+        found = []
+        for line in super().clean(value).splitlines():
+            words = line.split()
+            if not words:
+                continue
+            if not 2 <= len(words) <= 4 or not words[1].isdecimal():
+                raise forms.ValidationError(
+                    _("%(line)s is no machine: name, cards, model, rack."), params={"line": line}
+                )
+            found.append(
+                {
+                    "machine": words[0],
+                    "cards": int(words[1]),
+                    **dict(zip(("model", "rack"), words[2:], strict=False)),
+                }
+            )
+        return found
+
+
+class MachineFields(forms.Form):
+    """Fields of pools of machines or cards."""
+
+    selector = LabelsField(
+        required=False, label=_("Labels of its machines"), help_text=_("One a line: key=value.")
+    )
+    inventory = InventoryField(
+        required=False,
+        label=_("Declared machines (simulated)"),
+        help_text=_("One a line: name, cards, model, rack. Only on a cluster of one machine."),
+    )
+    guarantee = forms.IntegerField(
+        min_value=0,
+        required=False,
+        label=_("Guaranteed cards"),
+        help_text=_("Empty: all that its machines have."),
+    )
+    lending_limit = forms.IntegerField(
+        min_value=0, required=False, label=_("Cards that others may hold"), help_text=_("Empty: all.")
+    )
+    borrowing_limit = forms.IntegerField(
+        min_value=0,
+        required=False,
+        label=_("Cards of others that it may hold"),
+        help_text=_("Empty: all."),
+    )
+    priority = forms.IntegerField(required=False, label=_("Priority"))
+    defragment_every_hours = forms.IntegerField(
+        min_value=1,
+        required=False,
+        label=_("Plan defragmentation every (h)"),
+        help_text=_("Empty: no schedule."),
+    )
+    defragment_after_seconds = forms.IntegerField(
+        min_value=0,
+        required=False,
+        label=_("Plan it when a workload waits (s)"),
+        help_text=_("Empty: it waits for its turn."),
+    )
+
+    def clean_priority(self) -> int:
+        return int(self.cleaned_data["priority"] or 0)
+
+
+class NewPool(NewTeamRowForm, MachineFields):
+    cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
+    kind = forms.ChoiceField(
+        choices=PoolKind.choices,
+        label=_("Kind"),
+        help_text=_("Serving pools share workers between services; all others hand out cards to workloads."),
+    )
+    granularity = forms.ChoiceField(
+        choices=[("", _("By kind")), *Granularity.choices], required=False, label=_("Unit")
+    )
+    workers = forms.IntegerField(
+        min_value=1, max_value=MAX_REPLICAS, required=False, label=_("Workers"), help_text=TOGETHER
+    )
+
+    field_order = ("name", "team", "cluster", "kind", "granularity", "workers", "description")
+
+    def clean(self) -> dict[str, Any]:
+        """Leave out what was left empty, so that the pool takes its own default."""
+        given = super().clean() or {}
+        for name in ("granularity", "workers"):
+            if not given.get(name):
+                given.pop(name, None)
+        return given
 
 
 class PoolSettings(forms.Form):
@@ -74,6 +186,26 @@ class PolicyForm(forms.Form):
         min_value=1, max_value=LONGEST_HOURS, required=False, initial=24, label=_("Hours of the past")
     )
     reason = forms.CharField(max_length=500, required=False, label=_("Reason"))
+
+
+class CardPoolSettings(MachineFields):
+    """Settings of a pool of machines or cards that may be changed."""
+
+    state = forms.ChoiceField(
+        choices=PoolMode.choices,
+        label=_("Mode"),
+        help_text=_("Workloads start on free cards by themselves; the mode rules preemption and moves."),
+    )
+    description = forms.CharField(max_length=500, required=False, label=_("Description"))
+
+    field_order = ("state",)
+
+
+class DefragmentForm(forms.Form):
+    """Machines to free by moving workloads."""
+
+    cards = forms.IntegerField(min_value=1, initial=8, label=_("Cards of a machine"))
+    machines = forms.IntegerField(min_value=1, initial=1, label=_("Machines to free"))
 
 
 class PoolMemberForm(forms.Form):

@@ -9,11 +9,22 @@ from accounts.actors import of_user
 from accounts.models import User
 from accounts.states import Right
 from capacity import selectors
-from capacity.events import CapacityPlanMoved
-from capacity.models import CapacityPlan
+from capacity.changes import change_in_words
+from capacity.events import CapacityPlanMoved, WorkloadMoved
+from capacity.models import CapacityPlan, Workload
+from capacity.pages import PAGES
 from capacity.pruning import RULES
 from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler, ServiceGroupsReconciler
-from capacity.states import CapacityPlanState, PoolMode
+from capacity.states import (
+    CapacityPlanKind,
+    CapacityPlanState,
+    Granularity,
+    PoolKind,
+    PoolMode,
+    WorkloadKind,
+    WorkloadState,
+)
+from capacity.workload_runs import WorkloadReconciler
 from common.actor import Actor
 from common.choices import ChoiceSet
 from common.declared import AppManifest
@@ -36,7 +47,7 @@ def plans_to_decide(actor: Actor) -> Iterator[InboxEntry]:
             title=str(plan),
             url=f"/capacity/plans/{plan.pk}/",
             since=plan.created_at,
-            why="; ".join(f"{c['service']} {c['before']} → {c['after']}" for c in plan.changes),
+            why="; ".join(change_in_words(change) for change in plan.changes),
         )
 
 
@@ -55,14 +66,33 @@ def plan_payload(ids: Ids) -> EventPayload | None:
     return EventPayload(plan.pool.team_id, {**ids, "plan": document})
 
 
+def workload_payload(ids: Ids) -> EventPayload | None:
+    row = Workload.objects.select_related("pool").filter(pk=ids["workload_id"]).first()
+    if row is None:
+        return None
+    document = {"id": row.pk, "name": row.name, "pool": row.pool.name, "state": row.state, "runs": row.runs}
+    return EventPayload(row.team_id, {**ids, "workload": {**document, "problem": row.problem}})
+
+
 MANIFEST = AppManifest(
-    reconcilers=(PoolReconciler(), CapacityPlanReconciler(), ServiceGroupsReconciler()),
+    reconcilers=(
+        PoolReconciler(),
+        CapacityPlanReconciler(),
+        ServiceGroupsReconciler(),
+        WorkloadReconciler(),
+    ),
     subjects=(
         Subject("capacity.pool", _("Pool"), "/capacity/{pk}/", badges="pool"),
         Subject("capacity.servicegroups", _("Groups of a service"), "/capacity/"),
         Subject(PLAN, _("Capacity plan"), "/capacity/plans/{pk}/", badges="capacity_plan"),
+        Subject("capacity.workload", _("Workload"), PAGES.path + "{pk}/", badges="workload"),
     ),
     choices=(
+        ChoiceSet(PoolKind, schema="PoolKind"),
+        ChoiceSet(Granularity, schema="PoolGranularity"),
+        ChoiceSet(CapacityPlanKind, schema="CapacityPlanKind"),
+        ChoiceSet(WorkloadKind, schema="WorkloadKind"),
+        ChoiceSet(WorkloadState, badges="workload", schema="WorkloadState"),
         ChoiceSet(PoolMode, badges="pool", schema="PoolMode"),
         ChoiceSet(CapacityPlanState, badges="capacity_plan", schema="CapacityPlanState"),
     ),
@@ -84,16 +114,28 @@ MANIFEST = AppManifest(
             "rejected": Badge(_("Rejected"), "idle", "ban"),
             "undone": Badge(_("Undone"), "idle", "arrow-back-up"),
         },
+        "workload": {
+            "queued": Badge(_("Queued"), "idle", "clock"),
+            "starting": Badge(_("Starting"), "busy", "loader-2"),
+            "running": Badge(_("Running"), "good", "player-play"),
+            "checkpointing": Badge(_("Writing a checkpoint"), "busy", "device-floppy"),
+            "stopping": Badge(_("Stopping"), "busy", "loader-2"),
+            "succeeded": Badge(_("Succeeded"), "good", "circle-check"),
+            "failed": Badge(_("Failed"), "bad", "alert-octagon"),
+            "cancelled": Badge(_("Cancelled"), "idle", "ban"),
+        },
     },
     inbox=(InboxSource(find=plans_to_decide, tells=((PLAN, CapacityPlanState.PROPOSED),)),),
     nav=(
         NavItem(name=_("Capacity"), path="/capacity/", icon="arrows-exchange", rank=55, follows_changes=True),
+        PAGES.nav,
     ),
-    search=(SearchSource(_("Pools"), find_pools),),
+    search=(SearchSource(_("Pools"), find_pools), PAGES.search),
     destinations=(
         SearchDestination(
             title=_("Capacity"), url="/capacity/", icon="arrows-exchange", words="pools scale workers"
         ),
+        *PAGES.destinations,
         SearchDestination(
             title=_("New pool"),
             url="/capacity/+new/",
@@ -102,13 +144,22 @@ MANIFEST = AppManifest(
             is_command=True,
         ),
     ),
-    nouns={"pools": lambda count: ngettext("pool", "pools", count)},
+    nouns={
+        "pools": lambda count: ngettext("pool", "pools", count),
+        "workloads": lambda count: ngettext("workload", "workloads", count),
+    },
     webhook_events=(
         WebhookEventType(
             "capacity.plan",
             _("A capacity plan was proposed, or its state changed."),
             plan_payload,
             CapacityPlanMoved,
+        ),
+        WebhookEventType(
+            "capacity.workload",
+            _("A workload was queued, or its state changed."),
+            workload_payload,
+            WorkloadMoved,
         ),
     ),
     pruning=RULES,

@@ -11,6 +11,7 @@ from capacity.planning.law import ObservedLoad, ScalingMemory, offered_work, rec
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
+from capacity.states import CapacityPlanKind
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
 from clusters.states import GONE
@@ -95,6 +96,7 @@ class PoolLook:
     remembered: Mapping[str, Remembered]
     changes: tuple[dict[str, Any], ...] = ()
     problem: str = ""
+    kind: CapacityPlanKind = CapacityPlanKind.WORKERS
 
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:

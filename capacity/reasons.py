@@ -23,6 +23,16 @@ REASONS: dict[str, Text] = {
     "jobs_wait": _("Jobs wait: workers that requests do not need work them off."),
     "no_jobs": _("No job waits: what the load leaves stays online."),
     "no_queue": _("The queue of jobs does not answer: the groups stay as they are."),
+    "reserved": _("It waits for a machine that is kept for it."),
+    "no_room": _("No machine has the cards, and nobody may be preempted for it."),
+    "too_large": _("No machine of the pools has so many cards."),
+    "makes_room": _("Its machine is freed for larger workloads."),
+    "its_turn": _("It comes before those that give way."),
+    "preempted": _("It gives way, and goes on from its checkpoint."),
+    "preempted_without_checkpoint": _("It gives way, and loses its work: its policy allows that."),
+    "incident": _("A health incident keeps it out of service."),
+    "cordoned": _("It is cordoned."),
+    "not_ready": _("It is not ready."),
     "nothing_movable": _("No worker may be moved to it."),
 }
 

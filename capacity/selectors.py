@@ -1,24 +1,41 @@
 """What may be seen of capacity."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.http import Http404
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.selectors import may
 from accounts.states import Right
 from capacity.charts import load_charts
-from capacity.models import CapacityPlan, GroupSwitch, Pool, PoolMember, ScalingPolicy, ServiceGroups
-from capacity.states import OPEN
+from capacity.errors import InvalidWorkload
+from capacity.fragmentation import RackFragments, fragments
+from capacity.ledger import CardLedger, PoolMachineCards, ledger_of
+from capacity.models import (
+    Allocation,
+    CapacityPlan,
+    CardSample,
+    GroupSwitch,
+    Pool,
+    PoolMember,
+    ScalingPolicy,
+    ServiceGroups,
+)
+from capacity.states import OPEN, Granularity
 from clusters.models import Deployment
 from clusters.states import GONE
+from common import clock
 from common.actor import Actor
 from common.errors import Missing
-from common.pages.charts import Chart
+from common.pages.charts import Chart, Paint, Series
 from gateway import selectors as gateways
 
 LATEST_SWITCHES = 10
+SHOWN_PAST = timedelta(days=1)
 
 
 def pools(actor: Actor) -> QuerySet[Pool]:
@@ -61,6 +78,17 @@ def switches(pool: Pool) -> QuerySet[GroupSwitch]:
     return rows.select_related("groups__member")[:LATEST_SWITCHES]
 
 
+def pool_named(actor: Actor, name: str) -> Pool:
+    """Raises InvalidWorkload where there is none of that name, or several, that the actor may see."""
+    found = list(
+        Pool.objects.for_actor(actor, Right.READ).select_related("team", "cluster").filter(name=name)
+    )
+    if len(found) != 1:
+        none = _("There is no pool %(name)s.") if not found else _("Several teams have a pool %(name)s.")
+        raise InvalidWorkload(fields={"pool": [none % {"name": name}]})
+    return found[0]
+
+
 def plans(actor: Actor) -> QuerySet[CapacityPlan]:
     return CapacityPlan.objects.for_actor(actor, Right.READ).select_related("pool__team", "pool__cluster")
 
@@ -69,6 +97,14 @@ def plans_to_decide(actor: Actor) -> QuerySet[CapacityPlan]:
     """Proposed plans of pools that ask, for those who may apply them."""
     rows = CapacityPlan.objects.for_actor(actor, Right.CAPACITY_APPLY).select_related("pool__team")
     return rows.filter(state="proposed", pool__state="approve")
+
+
+def allocations(actor: Actor) -> QuerySet[Allocation]:
+    """Cards that workloads hold in pools that the actor may read."""
+    pools = Pool.objects.for_actor(actor, Right.READ)
+    mine = Q(workload__pool__in=pools) | Q(lender__in=pools)
+    rows = Allocation.objects.filter(mine).select_related("cluster", "lender", "workload__pool")
+    return rows.order_by("cluster__name", "machine", "card")
 
 
 def services_for(actor: Actor, pool: Pool) -> dict[str, int]:
@@ -94,14 +130,88 @@ class PoolNow:
     may_apply: bool
     charts: list[tuple[str, Chart]] = field(default_factory=list)
     """By service."""
+    cards: "PoolCards | None" = None
+    """Of a pool of machines."""
 
     @property
     def free(self) -> int:
         return max(0, self.pool.workers - self.used)
 
 
-def pool_now(actor: Actor, pool: Pool) -> PoolNow:
-    """`pool` as `pools` reads it."""
+@dataclass(frozen=True, slots=True)
+class PoolCards:
+    """Cards of a pool: lent to others, borrowed from others, and its machines."""
+
+    machines: list[PoolMachineCards]
+    total: int
+    free: int
+    own: int
+    lent: int
+    borrowed: int
+    queued: int
+
+    @property
+    def is_simulated(self) -> bool:
+        return any(machine.is_simulated for machine in self.machines)
+
+
+def cards_now(pool: Pool, ledger: CardLedger) -> PoolCards:
+    machines = ledger.of(pool)
+    holders = [(m.pool.pk, one.pool_id) for m in ledger.machines for one in m.holders.values()]
+    return PoolCards(
+        machines=machines,
+        total=sum(machine.cards for machine in machines),
+        free=sum(len(machine.free) for machine in machines),
+        own=holders.count((pool.pk, pool.pk)),
+        lent=sum(owner == pool.pk != holder for owner, holder in holders),
+        borrowed=sum(holder == pool.pk != owner for owner, holder in holders),
+        queued=sum(one.pool_id == pool.pk and not one.holds_cards for one in ledger.workloads.values()),
+    )
+
+
+def fragments_now(pool: Pool) -> list[RackFragments]:
+    return fragments(ledger_of(pool.cluster).of(pool))
+
+
+def card_samples(pool: Pool) -> QuerySet[CardSample]:
+    """Samples of the last day, ascending."""
+    return CardSample.objects.filter(pool=pool, at__gte=clock.now() - SHOWN_PAST)
+
+
+def startable_over_time(pool: Pool) -> Chart:
+    """Jobs of the pool that could start, all racks together, over the last day."""
+    by_time: dict[datetime, dict[str, int]] = {}
+    for sample in card_samples(pool):
+        counts = by_time.setdefault(sample.at, {})
+        for size, number in sample.startable.items():
+            counts[size] = counts.get(size, 0) + number
+    paints: tuple[Paint, ...] = ("ink", "good", "warn", "bad")
+    return Chart(
+        title=_("Jobs that could start"),
+        moments=list(by_time),
+        series=[
+            Series(
+                ngettext("%(cards)s card", "%(cards)s cards", size) % {"cards": size},
+                [counts.get(str(size)) for counts in by_time.values()],
+                paint=paint,
+                stepped=True,
+            )
+            for size, paint in zip((1, 2, 4, 8), paints, strict=True)
+        ],
+        unit="count",
+        minimum=0,
+    )
+
+
+def pools_now(actor: Actor, shown: Iterable[Pool]) -> list[PoolNow]:
+    """`shown` as `pools` reads them."""
+    chosen = list(shown)
+    clusters = {pool.cluster_id: pool.cluster for pool in chosen if pool.granularity != Granularity.WORKER}
+    ledgers = {pk: ledger_of(cluster) for pk, cluster in clusters.items()}
+    return [_pool_now(actor, pool, ledgers.get(pool.cluster_id)) for pool in chosen]
+
+
+def _pool_now(actor: Actor, pool: Pool, ledger: CardLedger | None) -> PoolNow:
     members = list(pool.memberships.all())
     looks = [member.look for member in members if member.look]
     return PoolNow(
@@ -116,4 +226,5 @@ def pool_now(actor: Actor, pool: Pool) -> PoolNow:
         may_write=may(actor, Right.CAPACITY_WRITE, pool.team),
         may_apply=may(actor, Right.CAPACITY_APPLY, pool.team),
         charts=load_charts(members),
+        cards=None if ledger is None or pool.granularity == Granularity.WORKER else cards_now(pool, ledger),
     )

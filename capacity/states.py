@@ -13,6 +13,46 @@ class PoolMode(TextChoices):
     AUTOMATIC = "automatic", _("Automatic")
 
 
+class PoolKind(TextChoices):
+    """The work that a pool is for."""
+
+    SERVING = "serving", _("Serving")
+    TRAINING = "training", _("Training")
+    SMALL_JOBS = "small_jobs", _("Small jobs")
+
+
+class Granularity(TextChoices):
+    """Unit in which a pool hands out what it has."""
+
+    WORKER = "worker", _("Workers")
+    MACHINE = "machine", _("Whole machines")
+    CARD = "card", _("Cards")
+
+
+class CapacityPlanKind(TextChoices):
+    """The things that a plan moves."""
+
+    WORKERS = "workers", _("Workers of services")
+    WORKLOADS = "workloads", _("Preemption")
+    FRAGMENTS = "fragments", _("Defragmentation")
+
+
+class WorkloadKind(TextChoices):
+    TRAINING = "training", _("Training")
+    BATCH = "batch", _("Batch")
+
+
+class WorkloadState(TextChoices):
+    QUEUED = "queued", _("Queued")
+    STARTING = "starting", _("Starting")
+    RUNNING = "running", _("Running")
+    CHECKPOINTING = "checkpointing", _("Writing a checkpoint")
+    STOPPING = "stopping", _("Stopping")
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
+
+
 class CapacityPlanState(TextChoices):
     PROPOSED = "proposed", _("Proposed")
     RELEASING = "releasing", _("Releasing")
@@ -43,3 +83,21 @@ MOVES: StateMachine[CapacityPlanState] = StateMachine(
     }
 )
 """A plan is undone by another one, once that is done."""
+
+
+_W = WorkloadState
+HOLDING = (_W.STARTING, _W.RUNNING, _W.CHECKPOINTING, _W.STOPPING)
+"""States in which a workload holds its cards."""
+ENDED = (_W.SUCCEEDED, _W.FAILED, _W.CANCELLED)
+
+WORKLOAD_MOVES: StateMachine[WorkloadState] = StateMachine(
+    {
+        _W.QUEUED: {_W.STARTING, _W.CANCELLED},
+        _W.STARTING: {_W.RUNNING, _W.STOPPING, _W.QUEUED, *ENDED},
+        _W.RUNNING: {_W.CHECKPOINTING, _W.STOPPING, _W.QUEUED, *ENDED},
+        _W.CHECKPOINTING: {_W.RUNNING, _W.STOPPING, _W.QUEUED, *ENDED},
+        _W.STOPPING: {_W.QUEUED, *ENDED},
+        **{ended: set() for ended in ENDED},
+    }
+)
+"""A workload that gave way is queued again, and goes on from its checkpoint."""

@@ -1,13 +1,16 @@
 from django.urls import path, re_path
 
+from capacity.pages import PAGES
 from capacity.views import policies
 from capacity.views import pools as views
 
 urlpatterns = [
+    *PAGES.urlpatterns,
     path("capacity/", views.overview, name="capacity"),
     path("capacity/+new/", views.new_pool, name="new-pool"),
     re_path(r"^capacity/\+(?P<deed>stop|resume)/$", views.switch, name="capacity-switch"),
     path("capacity/<int:pk>/", views.pool_page, name="pool"),
+    path("capacity/<int:pk>/fragments/", views.fragments_page, name="pool-fragments"),
     path("capacity/<int:pk>/+remove/", views.remove_pool, name="remove-pool"),
     path("capacity/<int:pk>/<slug:service>/+remove/", views.remove_member, name="remove-member"),
     path("capacity/<int:pk>/<slug:service>/policy/", policies.policy_page, name="capacity-policy"),

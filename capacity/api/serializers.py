@@ -6,6 +6,7 @@ from rest_framework import serializers
 from capacity.models import (
     CapacityPlan,
     CapacityStop,
+    CardSample,
     GroupSwitch,
     Pool,
     PoolMember,
@@ -14,7 +15,7 @@ from capacity.models import (
 )
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
 from capacity.replays import LONGEST_HOURS, MOST_POINTS
-from capacity.states import CapacityPlanState, PoolMode
+from capacity.states import CapacityPlanKind, CapacityPlanState, Granularity, PoolKind, PoolMode
 from clusters.models import MAX_REPLICAS
 from common.api.examples import example
 
@@ -42,8 +43,29 @@ CHANGE = {
     "after": 3,
     "why": "need_rose",
 }
-SETTINGS = {"workers": 8, "mode": "advise", "budget": 10, "dwell_seconds": 300, "parallel_starts": 4}
-NEW = {"name": "shared", "team": "speech", "cluster": "embedded", "description": ""}
+SETTINGS = {
+    "workers": 8,
+    "mode": "advise",
+    "budget": 10,
+    "dwell_seconds": 300,
+    "parallel_starts": 4,
+    "selector": {},
+    "inventory": [],
+    "guarantee": None,
+    "lending_limit": None,
+    "borrowing_limit": None,
+    "priority": 0,
+    "defragment_every_hours": None,
+    "defragment_after_seconds": None,
+}
+NEW = {
+    "name": "shared",
+    "team": "speech",
+    "cluster": "embedded",
+    "description": "",
+    "kind": "serving",
+    "granularity": "worker",
+}
 TIME = "2026-11-20T08:00:00Z"
 LAW_HELP = (
     "`target`, `hold_seconds`, `decrease_band`, `drain_seconds`, `increase_from`; what is left out follows "
@@ -92,10 +114,12 @@ SWITCH = {
 PLAN = {
     "id": 12,
     "pool": 7,
+    "kind": "workers",
     "state": "proposed",
     "reason": "",
     "changes": [CHANGE],
     "looks": [LOOK],
+    "gain": {},
     "decided_by": "",
     "undoes": None,
     "created_at": TIME,
@@ -148,6 +172,10 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
     team = serializers.CharField(source="team.name")
     cluster = serializers.CharField(source="cluster.name")
     mode = serializers.ChoiceField(PoolMode.choices, source="state")
+    kind = serializers.ChoiceField(PoolKind.choices)
+    granularity = serializers.ChoiceField(Granularity.choices)
+    selector = serializers.DictField(child=serializers.CharField())
+    inventory = serializers.ListField(child=serializers.DictField())
     members = PoolMemberSerializer(source="memberships", many=True)
 
     class Meta:
@@ -156,7 +184,12 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
 
 class PoolSettingsSerializer(serializers.Serializer[Any]):
-    workers = serializers.IntegerField(min_value=1, max_value=MAX_REPLICAS, help_text="That may run at once.")
+    workers = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_REPLICAS,
+        required=False,
+        help_text="That may run at once, of all services of a serving pool.",
+    )
     mode = serializers.ChoiceField(PoolMode.choices, source="state", required=False)
     budget = serializers.IntegerField(
         min_value=1, required=False, help_text="Workers that one plan may move."
@@ -164,6 +197,33 @@ class PoolSettingsSerializer(serializers.Serializer[Any]):
     dwell_seconds = serializers.IntegerField(min_value=0, required=False)
     parallel_starts = serializers.IntegerField(min_value=1, required=False)
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    selector = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="Labels of the machines that the pool owns."
+    )
+    inventory = serializers.ListField(
+        child=serializers.DictField(),
+        required=False,
+        help_text="`{machine, cards, model, rack}` of simulated machines, on clusters of one machine.",
+    )
+    guarantee = serializers.IntegerField(
+        min_value=0, allow_null=True, required=False, help_text="Cards it gets back at any time; null: all."
+    )
+    lending_limit = serializers.IntegerField(
+        min_value=0, allow_null=True, required=False, help_text="Cards that others may hold; null: all."
+    )
+    borrowing_limit = serializers.IntegerField(
+        min_value=0,
+        allow_null=True,
+        required=False,
+        help_text="Cards of others it may hold; null: all.",
+    )
+    priority = serializers.IntegerField(required=False)
+    defragment_every_hours = serializers.IntegerField(
+        min_value=1, allow_null=True, required=False, help_text="Plan moves that free machines so often."
+    )
+    defragment_after_seconds = serializers.IntegerField(
+        min_value=0, allow_null=True, required=False, help_text="Or once a workload waits so long."
+    )
 
 
 @example({"mode": "automatic", "workers": 12})
@@ -176,6 +236,12 @@ class NewPoolSerializer(PoolSettingsSerializer):
     name = serializers.CharField(max_length=63)
     team = serializers.CharField(max_length=63, help_text="Owner.")
     cluster = serializers.CharField(max_length=63)
+    kind = serializers.ChoiceField(PoolKind.choices, required=False)
+    granularity = serializers.ChoiceField(
+        Granularity.choices,
+        required=False,
+        help_text="By default by its kind.",
+    )
 
 
 class LawField(serializers.DictField):
@@ -309,19 +375,29 @@ class ServiceGroupsSerializer(serializers.ModelSerializer[ServiceGroups]):
 
 
 @example(CHANGE)
-class WorkerChangeSerializer(serializers.Serializer[Any]):
-    service = serializers.CharField()
-    deployment = serializers.CharField()
-    before = serializers.IntegerField(help_text="Workers.")
-    after = serializers.IntegerField()
+class CapacityChangeSerializer(serializers.Serializer[Any]):
+    """Of a plan of workers service and deployment with workers before and after; of one of workloads
+    workload and name, with `{machine, cards}` or null before and after, and the work that it loses."""
+
+    service = serializers.CharField(required=False)
+    deployment = serializers.CharField(required=False)
+    workload = serializers.IntegerField(required=False)
+    name = serializers.CharField(required=False)
+    before = serializers.JSONField(help_text="Workers, or the cards of a machine.")
+    after = serializers.JSONField()
     why = serializers.CharField()
+    lost = serializers.FloatField(required=False, help_text="Card-seconds.")
 
 
 @example(PLAN)
 class CapacityPlanSerializer(serializers.ModelSerializer[CapacityPlan]):
     state = serializers.ChoiceField(CapacityPlanState.choices)
-    changes = WorkerChangeSerializer(many=True)
+    kind = serializers.ChoiceField(CapacityPlanKind.choices)
+    changes = CapacityChangeSerializer(many=True)
     looks = LookSerializer(many=True)
+    gain = serializers.DictField(
+        help_text="Of a defragmentation: jobs that could start before and after it, cost in card-seconds."
+    )
 
     class Meta:
         model = CapacityPlan
@@ -338,4 +414,45 @@ class CapacityStopSerializer(serializers.ModelSerializer[CapacityStop]):
 @example({"is_on": True, "reason": "Too many moves."})
 class StopWish(serializers.Serializer[Any]):
     is_on = serializers.BooleanField(help_text="true: no plan begins or goes on; false: plans may begin.")
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+COUNTS = {"1": 12, "2": 5, "4": 2, "8": 0, "16": 0}
+FRAGMENTS = {"rack": "r1", "machines": 4, "cards": 32, "free": 12, "startable": COUNTS}
+SAMPLE = {"rack": "r1", "at": TIME, "free": 12, "startable": COUNTS}
+
+
+@example(FRAGMENTS)
+class RackFragmentsSerializer(serializers.Serializer[Any]):
+    """Free cards of a rack, and jobs by their cards that could start there now."""
+
+    rack = serializers.CharField(allow_blank=True)
+    machines = serializers.IntegerField()
+    cards = serializers.IntegerField()
+    free = serializers.IntegerField()
+    startable = serializers.DictField(child=serializers.IntegerField())
+
+
+@example(SAMPLE)
+class CardSampleSerializer(serializers.ModelSerializer[CardSample]):
+    startable = serializers.DictField(child=serializers.IntegerField())
+
+    class Meta:
+        model = CardSample
+        fields = tuple(SAMPLE)
+
+
+@example({"racks": [FRAGMENTS], "samples": [SAMPLE]})
+class FragmentsSerializer(serializers.Serializer[Any]):
+    """Jobs that could start now, by rack, and over the last day."""
+
+    racks = RackFragmentsSerializer(many=True)
+    samples = CardSampleSerializer(many=True)
+
+
+@example({"cards": 8, "machines": 1, "dry_run": True})
+class DefragmentWish(serializers.Serializer[Any]):
+    cards = serializers.IntegerField(min_value=1, help_text="Of the machines to free.")
+    machines = serializers.IntegerField(min_value=1, default=1, help_text="To free more than there are.")
+    dry_run = serializers.BooleanField(default=False, help_text="Answer the moves, propose nothing.")
     reason = serializers.CharField(max_length=500, required=False, allow_blank=True)

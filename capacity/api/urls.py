@@ -1,6 +1,6 @@
 from rest_framework.routers import SimpleRouter
 
-from capacity.api import views
+from capacity.api import views, workload_views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("capacity/pools", views.CapacityPools, basename="pool")
@@ -9,5 +9,7 @@ router.register("capacity/groups", views.CapacityGroups, basename="capacity-grou
 router.register("capacity/policies", views.CapacityPolicies, basename="capacity-policy")
 router.register("capacity/plans", views.CapacityPlans, basename="capacity-plan")
 router.register("capacity/stop", views.CapacityStopSwitch, basename="capacity-stop")
+router.register("capacity/workloads", workload_views.Workloads, basename="workload")
+router.register("capacity/allocations", workload_views.Allocations, basename="allocation")
 
 urlpatterns = router.urls

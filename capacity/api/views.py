@@ -50,8 +50,11 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     inputs: ClassVar = {
         "create": serializers.NewPoolSerializer,
         "partial_update": serializers.PoolChange,
+        "defragment": serializers.DefragmentWish,
     }
-    needs: ClassVar = dict.fromkeys(("create", "partial_update", "destroy"), Right.CAPACITY_WRITE)
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "destroy", "defragment"), Right.CAPACITY_WRITE
+    )
 
     def create_one(self, given: dict[str, Any]) -> Pool:
         team, place = team_named(self.actor, given.pop("team")), cluster(given.pop("cluster"))
@@ -62,6 +65,21 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
 
     def delete_one(self, instance: Pool, expected: int | None, reason: str) -> None:
         services.remove_pool(instance, actor=self.actor, reason=reason)
+
+    @extend_schema(responses={200: serializers.FragmentsSerializer})
+    @action(detail=True, methods=["get"])
+    def fragments(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Jobs that could start now, by their cards and by rack, and over the last day."""
+        pool = self.get_object()
+        racks, samples = selectors.fragments_now(pool), selectors.card_samples(pool)
+        return Response(serializers.FragmentsSerializer({"racks": racks, "samples": samples}).data)
+
+    @extend_schema(responses={200: serializers.CapacityPlanSerializer})
+    @action(detail=True, methods=["post"])
+    def defragment(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Propose moves that free machines; as a dry run only answer them, with what they cost and gain."""
+        plan = services.propose_defragmentation(self.get_object(), actor=self.actor, **self.given())
+        return Response(serializers.CapacityPlanSerializer(plan).data)
 
 
 class PoolMembers(PutEndpoint, DestroyEndpoint):

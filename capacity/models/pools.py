@@ -2,12 +2,18 @@ from typing import ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
-from capacity.states import CapacityPlanState, PoolMode
+from capacity.states import (
+    CapacityPlanKind,
+    CapacityPlanState,
+    Granularity,
+    PoolKind,
+    PoolMode,
+)
 from clusters.models import MAX_REPLICAS, Cluster, slug
 from common import clock
 from common.reconcile import Reconciled
@@ -19,13 +25,32 @@ class PoolRows(TeamOwned["Pool"]):
 
 
 class Pool(TeamRow, Reconciled, Revised):
-    """Workers of one cluster that several services share: each has a guarantee, the rest goes to the load."""
+    """Workers of a cluster that services share, or machines whose cards workloads hold; these lend cards."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
-    workers = models.PositiveSmallIntegerField(
-        validators=[MinValueValidator(1), MaxValueValidator(MAX_REPLICAS)]
+    kind = models.CharField(
+        max_length=20, choices=PoolKind.choices, default=PoolKind.SERVING, db_default=PoolKind.SERVING
     )
-    """How many workers of its services may run at once."""
+    granularity = models.CharField(
+        max_length=20, choices=Granularity.choices, default=Granularity.WORKER, db_default=Granularity.WORKER
+    )
+    selector = models.JSONField(default=dict, blank=True, db_default=Value({}, models.JSONField()))
+    """Labels of the machines that it owns; empty: none but those of its inventory."""
+    inventory = models.JSONField(default=list, blank=True, db_default=Value([], models.JSONField()))
+    """`{machine, cards, model, rack}` of machines that are declared and not seen: they are simulated, and
+    their workloads are processes of the cluster's one machine."""
+    guarantee = models.PositiveIntegerField(null=True, blank=True)
+    """Cards that it gets back whenever it needs them; None: all that its machines have."""
+    lending_limit = models.PositiveIntegerField(null=True, blank=True)
+    """Cards of its machines that other pools may hold at most; None: all."""
+    borrowing_limit = models.PositiveIntegerField(null=True, blank=True)
+    """Cards of other pools' machines that it may hold at most; None: all."""
+    priority = models.IntegerField(default=0, db_default=0)
+    """Of two workloads of one priority, that of the pool with the higher one comes first."""
+    workers = models.PositiveSmallIntegerField(
+        default=1, validators=[MinValueValidator(1), MaxValueValidator(MAX_REPLICAS)]
+    )
+    """How many workers of its services may run at once; of no meaning in a pool of machines."""
     state = models.CharField(max_length=20, choices=PoolMode.choices, default=PoolMode.ADVISE)
     """Its mode."""
     budget = models.PositiveSmallIntegerField(default=10, validators=[MinValueValidator(1)])
@@ -34,6 +59,14 @@ class Pool(TeamRow, Reconciled, Revised):
     """For which a service keeps what it got before it gives any of it away."""
     parallel_starts = models.PositiveSmallIntegerField(default=4, validators=[MinValueValidator(1)])
     """Workers that may start at the same time for one service."""
+    defragment_every_hours = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    """After so many hours moves are planned that free whole machines; None: no schedule."""
+    defragment_after_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """Once a workload waits so long for scattered cards, moves are planned for it; None: they are not."""
+    defragmented_at = models.DateTimeField(null=True, editable=False)
+    """When such a plan was last made by schedule or for a workload."""
     observed_at = models.DateTimeField(null=True, editable=False)
     problem = models.TextField(blank=True, editable=False)
     """Why nothing was planned at the last look, in words."""
@@ -84,6 +117,12 @@ class CapacityPlan(Reconciled):
     """Workers that move between the services of a pool: what was seen, what follows, and what came of it."""
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="plans")
+    kind = models.CharField(
+        max_length=20,
+        choices=CapacityPlanKind.choices,
+        default=CapacityPlanKind.WORKERS,
+        db_default=CapacityPlanKind.WORKERS,
+    )
     state = models.CharField(
         max_length=20, choices=CapacityPlanState.choices, default=CapacityPlanState.PROPOSED, editable=False
     )
@@ -91,9 +130,14 @@ class CapacityPlan(Reconciled):
     reason = models.TextField(blank=True, editable=False)
     """Why it is in this state."""
     changes = models.JSONField(default=list)
-    """`{service, deployment, before, after, why}` of each service that gets or gives workers."""
+    """Of workers: `{service, deployment, before, after, why}` of each service that gets or gives some. Of
+    workloads: `{workload, name, before, after, why, lost}`, where before and after are `{machine, cards}` or
+    null, and lost is work in card-seconds."""
     looks = models.JSONField(default=list)
     """All that was seen and why each service has what it has: `capacity.observing.ServiceLook`."""
+    gain = models.JSONField(default=dict, blank=True, db_default=Value({}, models.JSONField()))
+    """Of a defragmentation: jobs that could start by size `before` and `after` it, its `cost` in
+    card-seconds, the machines that it frees, and how many of those asked for stay occupied."""
     undoes = models.OneToOneField("self", on_delete=models.CASCADE, null=True, related_name="undone_by")
     decided_by = models.CharField(max_length=200, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,11 +10,23 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
+from capacity.card_looks import CardLook, look_at_cards
+from capacity.card_moves import AcquireCards, ReleaseCards, ended
 from capacity.events import CapacityPlanMoved, WorkersMoved
-from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.fragmentation import record_fragments
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
 from capacity.observing import PoolLook, look_at, stored
 from capacity.services.policies import record_loads
-from capacity.states import MOVES, RUNNING, CapacityPlanState, PoolMode
+from capacity.states import (
+    MOVES,
+    RUNNING,
+    CapacityPlanKind,
+    CapacityPlanState,
+    Granularity,
+    PoolMode,
+    WorkloadState,
+)
+from capacity.workload_services import grant_cards
 from clusters import selectors as fleet
 from clusters.errors import DeploymentGone, DeploymentMissing
 from clusters.services.deployments import scale_deployment
@@ -37,16 +49,41 @@ class PoolReconciler(Recurring[Pool]):
     every = timedelta(seconds=10)
     right = Right.CAPACITY_WRITE
 
-    def observe(self, row: Pool, operation: Operation) -> PoolLook | None:
+    def observe(self, row: Pool, operation: Operation) -> PoolLook | CardLook | None:
         if row.state == PoolMode.OFF or CapacityStop.now().is_on:
             return None
-        return look_at(row, operation.at)
+        if row.granularity == Granularity.WORKER:
+            return look_at(row, operation.at)
+        return look_at_cards(row, operation.at)
 
-    def settle(self, row: Pool, seen: PoolLook | None, now: datetime) -> StepOutcome:
+    def settle(self, row: Pool, seen: PoolLook | CardLook | None, now: datetime) -> StepOutcome:
         if seen is None:
             return wait(self.every)
+        if isinstance(seen, CardLook):
+            columns = {"observed_at": now, "problem": seen.problem}
+            return wait(self.every, save=columns, write=lambda: _hand_out(row, seen, now))
         saved = {"observed_at": now, "problem": seen.problem}
         return wait(self.every, save=saved, write=lambda: _remember(row, seen, now))
+
+
+def _hand_out(pool: Pool, seen: CardLook, now: datetime) -> None:
+    """Start what has free cards; propose what needs those of others."""
+    for workload, grant in seen.starts:
+        grant_cards(workload, grant, now=now)
+    for workload in seen.waiting:
+        Workload.objects.filter(pk=workload.pk, state=WorkloadState.QUEUED).exclude(
+            problem=workload.problem
+        ).update(problem=workload.problem)
+    record_fragments(pool, seen.machines, now)
+    plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
+    if plan is not None and plan.kind == CapacityPlanKind.FRAGMENTS and not seen.changes:
+        kept = tuple(plan.changes) if seen.is_open_plan_possible else ()
+        seen = replace(seen, changes=kept)
+    if plan is None or plan.state == CapacityPlanState.PROPOSED:
+        _propose(pool, plan, seen, now)
+    if seen.kind == CapacityPlanKind.FRAGMENTS and seen.changes:
+        Pool.objects.filter(pk=pool.pk).update(defragmented_at=now)
+    touch("changes", "capacity")
 
 
 def _remember(pool: Pool, seen: PoolLook, now: datetime) -> None:
@@ -83,17 +120,19 @@ def _online(member: PoolMember) -> int | None:
     return int(look["online"]) if look else None
 
 
-def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook, now: datetime) -> None:
+def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook | CardLook, now: datetime) -> None:
     """Replace a proposal that the load has left behind; in an automatic pool begin what is proposed."""
     plan = open_plan
     if plan is not None and _what(plan.changes) != _what(seen.changes):
         columns = {"state_since": now, "ended_at": now}
-        why = _("The load has changed since.")
+        why = _("What it was made of has changed since.")
         kernel.interrupt(plan, to=CapacityPlanState.SUPERSEDED, where=None, reason=why, **columns)
         plan = None
     if plan is None and seen.changes:
         looks = [stored(look) for look in seen.looks]
-        plan = CapacityPlan.objects.create(pool=pool, changes=list(seen.changes), looks=looks)
+        changes = list(seen.changes)
+        gain = dict(seen.gain) if isinstance(seen, CardLook) else {}
+        plan = CapacityPlan.objects.create(pool=pool, kind=seen.kind, changes=changes, looks=looks, gain=gain)
         events.publish(CapacityPlanMoved(plan.pk, pool.pk))
     if plan is not None and pool.state == PoolMode.AUTOMATIC:
         kernel.interrupt(plan, to=CapacityPlanState.RELEASING, state_since=now, decided_by=ACTOR.name)
@@ -101,8 +140,8 @@ def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook, now: da
         events.publish(CapacityPlanMoved(plan.pk, pool.pk))
 
 
-def _what(changes: Any) -> list[tuple[str, int]]:
-    return sorted((change["service"], change["after"]) for change in changes)
+def _what(changes: Any) -> list[str]:
+    return sorted(f"{change.get('service', change.get('workload'))} {change['after']}" for change in changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +188,15 @@ class Scale(Step[CapacityPlan]):
 
     def settle(self, row: CapacityPlan, seen: ScaleLook, now: datetime) -> StepOutcome:
         if seen.is_stopped:
-            return _ended(CapacityPlanState.STOPPED, _("The kill switch was thrown."), now)
+            return ended(CapacityPlanState.STOPPED, _("The kill switch was thrown."), now)
         if seen.refusal:
-            return _ended(CapacityPlanState.FAILED, seen.refusal, now)
+            return ended(CapacityPlanState.FAILED, seen.refusal, now)
         if seen.is_there:
             return self.next(row, now)
         if now - row.state_since > START_LIMIT:
             late = _("Workers did not become ready, or did not end, within %(minutes)s minutes.")
-            return _ended(CapacityPlanState.FAILED, late % {"minutes": START_LIMIT.seconds // 60}, now)
+            return ended(CapacityPlanState.FAILED, late % {"minutes": START_LIMIT.seconds // 60}, now)
         return wait(SOON)
-
-
-def _ended(to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
-    return move(to, save={"reason": reason, "state_since": now, "ended_at": now}, after=None)
 
 
 def _set_workers(row: CapacityPlan, change: Mapping[str, Any], operation: Operation) -> None:
@@ -231,6 +266,8 @@ class CapacityPlanReconciler(Reconciler[CapacityPlan]):
     right = Right.CAPACITY_APPLY
 
     def next_step(self, row: CapacityPlan, now: datetime) -> Step[CapacityPlan] | None:
+        if row.kind != CapacityPlanKind.WORKERS and row.state in RUNNING:
+            return ReleaseCards() if row.state == CapacityPlanState.RELEASING else AcquireCards()
         if row.state == CapacityPlanState.RELEASING:
             return ReleaseWorkers()
         return AcquireWorkers() if row.state == CapacityPlanState.ACQUIRING else None

@@ -6,6 +6,7 @@ from capacity.services.policies import set_policy as set_policy
 from capacity.services.pools import apply_plan as apply_plan
 from capacity.services.pools import change_pool as change_pool
 from capacity.services.pools import create_pool as create_pool
+from capacity.services.pools import propose_defragmentation as propose_defragmentation
 from capacity.services.pools import reject_plan as reject_plan
 from capacity.services.pools import remove_membership as remove_membership
 from capacity.services.pools import remove_pool as remove_pool

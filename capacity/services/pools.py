@@ -11,12 +11,31 @@ from accounts import team_rows
 from accounts.models import Team
 from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
+from capacity.disruption import blocked
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
-from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, ServiceGroups
+from capacity.fragmentation import plan_defragmentation
+from capacity.models import (
+    Allocation,
+    CapacityPlan,
+    CapacityStop,
+    Pool,
+    PoolMember,
+    ServiceGroups,
+    Workload,
+)
+from capacity.planning.errors import PlanningError
+from capacity.pool_checks import check_machines
 from capacity.selectors import services_for
 from capacity.services.groups import release_workers
-from capacity.states import RUNNING, CapacityPlanState, PoolMode
+from capacity.states import (
+    RUNNING,
+    CapacityPlanKind,
+    CapacityPlanState,
+    Granularity,
+    PoolKind,
+    PoolMode,
+)
 from clusters.models import Cluster
 from common import audit, clock, events
 from common.actor import Actor
@@ -24,14 +43,20 @@ from common.live.touch import touch
 from common.reconcile import kernel
 
 STOP_KEY = 1
+UNIT = {
+    PoolKind.SERVING: Granularity.WORKER,
+    PoolKind.TRAINING: Granularity.MACHINE,
+    PoolKind.SMALL_JOBS: Granularity.CARD,
+}
+"""Granularity of a pool by its kind, unless it is told otherwise."""
 
 
-def create_pool(
-    *, actor: Actor, team: Team, name: str, cluster: Cluster, workers: int, **settings: Any
-) -> Pool:
+def create_pool(*, actor: Actor, team: Team, name: str, cluster: Cluster, **settings: Any) -> Pool:
     """Make a pool, which advises unless told otherwise. Raises NotAllowed, Conflict, InvalidPool."""
-    row = Pool(team=team, name=name, cluster=cluster, workers=workers, **settings)
+    settings.setdefault("granularity", UNIT[settings.get("kind", PoolKind.SERVING)])
+    row = Pool(team=team, name=name, cluster=cluster, **settings)
     _check(row)
+    check_machines(row)
     row.next_at = clock.now()
     team_rows.create(row, actor=actor, right=Right.CAPACITY_WRITE)
     touch("changes", "capacity")
@@ -49,6 +74,7 @@ def change_pool(
         row.change(expected=expected, **changes)
         _check(row)
         _check_guarantees(row)
+        check_machines(row)
         kernel.wake(row)
         audit.record(actor, "pool.change", subject=row, reason=reason, detail=changes, team_id=row.team_id)
         touch("changes", "capacity")
@@ -61,6 +87,8 @@ def remove_pool(row: Pool, *, actor: Actor, reason: str = "") -> None:
     with transaction.atomic():
         if row.plans.filter(state__in=RUNNING).exists():
             raise PlanNotOpen(_("A plan of the pool is under way; stop it, or wait for its end."))
+        if row.workloads.exists() or Allocation.objects.filter(lender=row).exists():
+            raise PlanNotOpen(_("The pool has workloads, or has lent cards; remove or end those first."))
         audit.record(actor, "pool.remove", subject=row, reason=reason, team_id=row.team_id)
         for groups in ServiceGroups.objects.filter(member__pool=row):
             release_workers(groups)
@@ -136,6 +164,8 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
     S = CapacityPlanState
     if row.state not in (S.DONE, S.FAILED, S.STOPPED) or hasattr(row, "undone_by"):
         raise PlanNotOpen(_("Only a plan that ended can be undone, and once."))
+    if row.kind != CapacityPlanKind.WORKERS:
+        _refuse_taken_cards(row)
     back = [
         {**change, "before": change["after"], "after": change["before"], "why": "undone"}
         for change in row.changes
@@ -148,6 +178,7 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
             with transaction.atomic():
                 made = CapacityPlan.objects.create(
                     pool=row.pool,
+                    kind=row.kind,
                     changes=back,
                     undoes=row,
                     state=S.RELEASING,
@@ -157,10 +188,51 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
                 )
         except IntegrityError:
             raise PlanNotOpen(_("Another plan of the pool is under way.")) from None
+        if row.kind == CapacityPlanKind.WORKLOADS:
+            # Or the next look would plan the same again.
+            stopped = [change["workload"] for change in back if change["before"]]
+            for workload in Workload.objects.filter(pk__in=stopped):
+                kernel.wake(workload, held_by=actor.name)
         audit.record(actor, "capacity_plan.undo", subject=row, reason=reason, team_id=row.pool.team_id)
         events.publish(CapacityPlanMoved(made.pk, row.pool_id))
         touch("changes", "capacity")
     return made
+
+
+def propose_defragmentation(
+    pool: Pool, *, actor: Actor, cards: int, machines: int = 1, dry_run: bool = False, reason: str = ""
+) -> CapacityPlan:
+    """Plan moves that free machines. `dry_run`: the plan is not saved.
+
+    Raises NotAllowed, InvalidPool, PlanNotOpen where another plan of the pool is open or none helps.
+    """
+    require(actor, Right.CAPACITY_WRITE, pool.team)
+    if pool.granularity == Granularity.WORKER:
+        raise InvalidPool(fields={"pool": [_("It hands out workers, which are never scattered.")]})
+    try:
+        found = plan_defragmentation(pool, cards=cards, machines=machines, blocked=blocked)
+    except PlanningError as error:
+        raise InvalidPool(fields={error.field: [str(error)]}) from None
+    row = CapacityPlan(
+        pool=pool,
+        kind=CapacityPlanKind.FRAGMENTS,
+        changes=list(found.changes),
+        gain=found.gain,
+        reason=reason,
+    )
+    if dry_run:
+        return row
+    if not found.changes:
+        raise PlanNotOpen(_("No moves free a machine: too few cards are free, or too few workloads move."))
+    try:
+        with transaction.atomic():
+            row.save()
+            audit.record(actor, "capacity_plan.propose", subject=row, reason=reason, team_id=pool.team_id)
+            events.publish(CapacityPlanMoved(row.pk, pool.pk))
+            touch("changes", "capacity")
+    except IntegrityError:
+        raise PlanNotOpen(_("Another plan of the pool is open: apply or reject it first.")) from None
+    return row
 
 
 def stop(*, actor: Actor, reason: str = "") -> CapacityStop:
@@ -171,6 +243,20 @@ def stop(*, actor: Actor, reason: str = "") -> CapacityStop:
 def resume(*, actor: Actor, reason: str = "") -> CapacityStop:
     """Let plans begin again; those that were stopped stay so. Raises NotAllowed, OutOfScope."""
     return _switch(actor, "resume", reason, is_on=False)
+
+
+def _refuse_taken_cards(row: CapacityPlan) -> None:
+    """Raises PlanNotOpen where somebody else holds by now what the plan took from a workload."""
+    moved = [change["workload"] for change in row.changes]
+    for change in row.changes:
+        if (place := change["before"]) is None:
+            continue
+        taken = Allocation.objects.filter(
+            cluster=row.pool.cluster_id, machine=place["machine"], card__in=place["cards"]
+        )
+        if other := taken.exclude(workload__in=moved).select_related("workload").first():
+            held = _("%(holder)s holds %(card)s now.")
+            raise PlanNotOpen(held % {"holder": other.workload, "card": other})
 
 
 def _refuse_while_stopped() -> None:

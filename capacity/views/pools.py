@@ -12,8 +12,17 @@ from accounts.actors import of_request
 from accounts.selectors import may, teams_where
 from accounts.states import Right
 from capacity import selectors, services
-from capacity.forms import NewPool, PoolMemberForm, PoolSettings, ServiceGroupsForm
+from capacity.forms import (
+    CardPoolSettings,
+    DefragmentForm,
+    NewPool,
+    PoolMemberForm,
+    PoolSettings,
+    ServiceGroupsForm,
+)
+from capacity.fragmentation import SIZES
 from capacity.models import CapacityPlan, CapacityStop, Pool, ServiceGroups
+from capacity.states import ENDED, Granularity
 from clusters.models import Cluster
 from common.actor import Actor
 from common.errors import SlipwayError
@@ -24,6 +33,7 @@ from common.pages.forms import blame, reason_of
 PATH = "/capacity/"
 DEEDS = {"apply": services.apply_plan, "reject": services.reject_plan, "undo": services.undo_plan}
 LATEST = 10
+MOST_SHOWN = 50
 
 
 @require_safe
@@ -31,7 +41,7 @@ LATEST = 10
 def overview(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     context = {
-        "pools": [selectors.pool_now(actor, pool) for pool in selectors.pools(actor)],
+        "pools": selectors.pools_now(actor, selectors.pools(actor)),
         "plans": selectors.plans(actor)[:LATEST],
         "stop": CapacityStop.now(),
         "may_add": may(actor, Right.CAPACITY_WRITE),
@@ -66,7 +76,8 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
     sent = request.POST.get("form") if request.method == "POST" else None
-    settings = PoolSettings(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
+    fields = PoolSettings if pool.granularity == Granularity.WORKER else CardPoolSettings
+    settings = fields(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
     services_there = list(selectors.services_for(actor, pool))
     member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
     members = [one.service for one in pool.memberships.all()]
@@ -85,12 +96,13 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             return done(request, _("%(row)s was changed.") % {"row": pool}, to=f"{PATH}{pk}/")
     context = {
-        "now": selectors.pool_now(actor, pool),
+        "now": selectors.pools_now(actor, [pool])[0],
         "settings": settings,
         "member": member,
         "groups": groups,
         "switches": selectors.switches(pool),
         "plans": pool.plans.all()[:LATEST],
+        "workloads": pool.workloads.exclude(state__in=ENDED).order_by("-priority", "pk")[:MOST_SHOWN],
         "stop": CapacityStop.now(),
     }
     status = UNPROCESSABLE if sent else 200
@@ -116,6 +128,38 @@ def remove_groups(request: HttpRequest, pk: int, service: str) -> HttpResponse:
     row = get_object_or_404(ServiceGroups, member__pool=pool, member__service=service)
     services.remove_groups(row, actor=actor, reason=reason_of(request, is_demanded=False))
     return done(request, _("%(row)s were removed.") % {"row": row}, to=f"{PATH}{pk}/")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def fragments_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Scattered cards of a pool: jobs that could start, and the dry run of moves; sent, it is proposed."""
+    actor = of_request(request)
+    pool = selectors.pool_of(actor, pk)
+    if pool.granularity == Granularity.WORKER:
+        raise Http404
+    given = request.POST if request.method == "POST" else (request.GET if "cards" in request.GET else None)
+    form, plan = DefragmentForm(given), None
+    if form.is_bound and form.is_valid():
+        try:
+            is_dry = request.method != "POST"
+            plan = services.propose_defragmentation(pool, actor=actor, dry_run=is_dry, **form.cleaned_data)
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            if not is_dry:
+                return done(request, _("%(row)s was proposed.") % {"row": plan}, to=f"{PATH}plans/{plan.pk}/")
+    context = {
+        "pool": pool,
+        "racks": selectors.fragments_now(pool),
+        "chart": selectors.startable_over_time(pool),
+        "sizes": SIZES,
+        "form": form,
+        "plan": plan,
+        "may_write": may(actor, Right.CAPACITY_WRITE, pool.team),
+    }
+    status = UNPROCESSABLE if form.is_bound and plan is None else 200
+    return page(request, "capacity/fragments.html", context, parts=("fragments",), status=status)
 
 
 @require_POST

@@ -26,6 +26,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.embedded.abilities import ABILITIES
+from clusters.backends.fake_workloads import FakeWorkloads
 from clusters.backends.node_operations import (
     CordonedByOther,
     Eviction,
@@ -85,6 +86,7 @@ class FakeClusterBackend:
         self._scaled_by: dict[str, str] = {}
         self._logs: dict[str, list[str]] = {}
         self.node_operations = FakeNodeOperations(self)
+        self.workloads = FakeWorkloads()
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._answer()

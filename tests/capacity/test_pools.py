@@ -220,7 +220,13 @@ def test_a_plan_is_decided_once(shared_pool: Shared) -> None:
 
 def test_people_make_a_pool_give_it_services_and_decide_on_the_pages(shared_pool: Shared) -> None:
     browser = client_of(person("ada", vision="approver"))
-    sent = {"name": "night", "team": shared_pool.scene.team.pk, "cluster": "local", "workers": 4}
+    sent = {
+        "name": "night",
+        "team": shared_pool.scene.team.pk,
+        "cluster": "local",
+        "kind": "serving",
+        "workers": 4,
+    }
     assert browser.post("/capacity/+new/", sent).status_code == 302
     page = f"/capacity/{Pool.objects.get(name='night').pk}/"
     assert "Workers" in browser.get(page).content.decode()

@@ -31,6 +31,7 @@ from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, M
 from clusters.backends.embedded.placing import check_placement
 from clusters.backends.embedded.slots import SlotAllocator
 from clusters.backends.embedded.worker_names import parted, slot_of, workers_of
+from clusters.backends.embedded.workloads import EmbeddedWorkloads
 from clusters.backends.observed_pods import ObservedPods
 from clusters.backends.supervisor_rpc import (
     ALIVE,
@@ -105,6 +106,7 @@ class EmbeddedCluster:
         self.node_operations = EmbeddedNodeOperations(
             self._marks, self._desired, self._supervisor, job_runner
         )
+        self.workloads = EmbeddedWorkloads(run_dir / "workloads", job_runner)
         self._argv = argv
         self._environments = environments
 

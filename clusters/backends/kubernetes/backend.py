@@ -54,6 +54,7 @@ from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import NONE, UNFINISHED, MachineWatch, watch
+from clusters.backends.kubernetes.workloads import KubernetesWorkloads
 from clusters.backends.observed_pods import ObservedPods
 from clusters.states import CheckResult
 from common.fence import Fence
@@ -94,6 +95,7 @@ class KubernetesCluster:
         """By namespace, what was there of use to model files, and when."""
         self._seen: tuple[float, tuple[ObservedNode | UnreadNode, ...]] = (-inf, ())
         self.node_operations = KubernetesNodeOperations(client, settings)
+        self.workloads = KubernetesWorkloads(client, settings)
 
     @property
     def client(self) -> KubernetesClient:

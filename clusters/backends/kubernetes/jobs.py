@@ -53,7 +53,7 @@ class KubernetesJobs:
 
     def start(self, spec: JobSpec) -> None:
         """Raises OperationUnsupported, ClusterUnreachable."""
-        document = self._document(spec)
+        document = self.document(spec)
         with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
             try:
                 self._client.create(document)
@@ -153,8 +153,8 @@ class KubernetesJobs:
             # Its machine may be restarting: the message that it left with the kubelet is in the API.
             return str(_terminated(pod).get("message", ""))
 
-    def _document(self, spec: JobSpec) -> Object:
-        """Raises OperationUnsupported for what a Job cannot be."""
+    def document(self, spec: JobSpec) -> Object:
+        """Return the Job as it is created. Raises OperationUnsupported for what none can be."""
         image = spec.container.image or self._settings.jobs_image
         if not _BY_DIGEST.fullmatch(image):
             raise OperationUnsupported(
@@ -283,6 +283,10 @@ def _condition(job: Object, kind: str) -> Mapping[str, Any] | None:
         if one["type"] == kind and one["status"] == "True":
             return dict(one)
     return None
+
+
+def has_failed(job: Object) -> bool:
+    return _condition(job, "Failed") is not None
 
 
 def _terminated(pod: Object | None) -> Mapping[str, Any]:

@@ -15,7 +15,17 @@ PoolName = Annotated[str, typer.Option("--pool", "-p", help="Only of this pool."
 
 
 def _moves(plan: Document) -> str:
-    return ", ".join(f"{c['service']} {c['before']} -> {c['after']}" for c in plan["changes"])
+    return ", ".join(
+        f"{c.get('service') or c.get('name')} {_place(c['before'])} -> {_place(c['after'])}"
+        for c in plan["changes"]
+    )
+
+
+def _place(place: Any) -> str:
+    """Workers, or a machine with its cards; none: the queue."""
+    if isinstance(place, dict):
+        return f"{place['machine']}:{','.join(map(str, place['cards']))}"
+    return "queue" if place is None else str(place)
 
 
 LOOKS: Columns = {
@@ -48,8 +58,9 @@ REPLAYS: Columns = {
 }
 PLANS: Columns = {
     "ID": "id",
+    "KIND": "kind",
     "STATE": "state",
-    "WORKERS": _moves,
+    "CHANGES": _moves,
     "DECIDED BY": "decided_by",
     "CREATED": "created_at",
 }
@@ -153,6 +164,49 @@ def _points(file: Path) -> list[list[float]]:
 def plan(typer_context: typer.Context, pool: PoolName = "") -> None:
     """List plans, the latest first."""
     context_of(typer_context).each(at("capacity", "plans"), PLANS, **({"pool": pool} if pool else {}))
+
+
+FRAGMENTS: Columns = {
+    "POOL": "pool",
+    "RACK": lambda row: row["rack"] or "-",
+    "FREE": lambda row: f"{row['free']}/{row['cards']}",
+    "1 CARD": lambda row: row["startable"]["1"],
+    "2 CARDS": lambda row: row["startable"]["2"],
+    "4 CARDS": lambda row: row["startable"]["4"],
+    "8 CARDS": lambda row: row["startable"]["8"],
+    "16 CARDS": lambda row: row["startable"]["16"],
+}
+
+
+@app.command("fragments")
+def fragments(typer_context: typer.Context, pool: PoolName = "") -> None:
+    """Show how many jobs of 1 to 16 cards could start now, by pool and rack."""
+    context = context_of(typer_context)
+    rows = [
+        {"pool": one["name"], **rack}
+        for one in context.client.each(at("capacity", "pools"))
+        if one["granularity"] != "worker" and pool in ("", one["name"])
+        for rack in context.client.get(at("capacity", "pools", one["id"], "fragments"))["racks"]
+    ]
+    context.rows(rows, FRAGMENTS)
+
+
+@app.command("defragment")
+def defragment(
+    typer_context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="POOL_ID", help="Pool of machines or cards.")],
+    cards: Annotated[int, typer.Option("--cards", min=1, help="Cards of the machines to free.")] = 8,
+    machines: Annotated[int, typer.Option("--machines", min=1, help="Machines to free.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the moves, propose nothing.")] = False,
+    reason: Reason = "",
+) -> None:
+    """Propose moves that free machines, with what they cost and gain."""
+    context = context_of(typer_context)
+    wish = {"cards": cards, "machines": machines, "dry_run": dry_run, "reason": reason}
+    row = context.client.create(at("capacity", "pools", number, "defragment"), wish)
+    gain = row["gain"]
+    said = f"{_moves(row) or 'No moves'}. Cost: {gain['cost']} card-seconds."
+    context.tell(row, said if dry_run else f"Plan {row['id']} is {row['state']}: {said}")
 
 
 @app.command("explain")

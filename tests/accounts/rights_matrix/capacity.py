@@ -3,7 +3,8 @@ from django.utils import timezone
 from accounts.states import Right
 from capacity.models import CapacityPlan, Pool, PoolMember
 from capacity.services import create_pool, set_groups, set_membership, set_policy
-from clusters.models import Deployment
+from capacity.workload_services import submit_workload
+from clusters.models import Cluster, Deployment
 from gateway import models as gateways
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
@@ -53,6 +54,33 @@ def _ended(scene: Scene) -> dict[str, int]:
     return {"plan": CapacityPlan.objects.create(pool=_pool(scene), state="done").pk}
 
 
+def _pool_of_cards(scene: Scene) -> Pool:
+    inventory = [{"machine": new_name(), "cards": 8}]
+    made = {"kind": "training", "inventory": inventory, "team": scene.team, "cluster": scene.cluster}
+    return create_pool(actor=SYSTEM, name=new_name(), **made)
+
+
+def _cards(scene: Scene) -> dict[str, int]:
+    return {"pool": _pool_of_cards(scene).pk}
+
+
+def _workload(scene: Scene) -> dict[str, int]:
+    pool = _pool_of_cards(scene)
+    row = submit_workload(
+        actor=SYSTEM, team=scene.team, name=new_name(), pool=pool, cards=1, command=["true"]
+    )
+    return {"workload": row.pk}
+
+
+def _wish(scene: Scene) -> dict[str, object]:
+    """On a cluster of containers: beside the control plane it takes the right to operate the fleet."""
+    far, _made = Cluster.objects.get_or_create(name="far", defaults={"kind": "kubernetes"})
+    made = {"kind": "training", "selector": {"pool": new_name()}, "team": scene.team, "cluster": far}
+    pool = create_pool(actor=SYSTEM, name=new_name(), **made)
+    names = {"name": new_name(), "team": scene.team.name, "pool": pool.name}
+    return {**names, "cards": 1, "command": ["true"]}
+
+
 def _new(scene: Scene) -> dict[str, object]:
     return {"name": "weekly", "team": scene.team.name, "cluster": scene.cluster.name, "workers": 4}
 
@@ -62,10 +90,26 @@ def _share(scene: Scene) -> dict[str, object]:
 
 
 ROUTES = [
+    Route("GET", "capacity/allocations/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/workloads/", Access.SIGNED_IN, owned=False),
+    Route("POST", "capacity/workloads/", Right.CAPACITY_WRITE, body=_wish, status=201, owned=False),
+    Route("GET", "capacity/workloads/{workload}/", Right.READ, fill=_workload),
+    *(
+        Route("POST", f"capacity/workloads/{{workload}}/{deed}/", Right.CAPACITY_WRITE, fill=_workload)
+        for deed in ("suspend", "resume", "cancel")
+    ),
     Route("GET", "capacity/pools/", Access.SIGNED_IN, owned=False),
     Route("POST", "capacity/pools/", Right.CAPACITY_WRITE, body=_new, status=201, owned=False),
     Route("GET", "capacity/pools/{pool}/", Right.READ, fill=_row),
     Route("PATCH", "capacity/pools/{pool}/", Right.CAPACITY_WRITE, fill=_row, body=lambda _: {"workers": 9}),
+    Route("GET", "capacity/pools/{pool}/fragments/", Right.READ, fill=_cards),
+    Route(
+        "POST",
+        "capacity/pools/{pool}/defragment/",
+        Right.CAPACITY_WRITE,
+        fill=_cards,
+        body=lambda _: {"cards": 8, "dry_run": True},
+    ),
     Route("DELETE", "capacity/pools/{pool}/", Right.CAPACITY_WRITE, fill=_row, status=204),
     Route("PUT", "capacity/pools/{pool}/members/{service}/", Right.CAPACITY_WRITE, fill=_member, body=_share),
     Route(

@@ -1,0 +1,32 @@
+"""Changes of plans in words, whatever they move."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+
+def change_in_words(change: Mapping[str, Any]) -> str:
+    """`chat 2 → 3`, or `train queue → gpu-7 0-7`."""
+    name = change.get("service") or change.get("name", "")
+    return f"{name} {place_in_words(change['before'])} → {place_in_words(change['after'])}"
+
+
+def place_in_words(place: Any) -> str:
+    """Workers, or a machine with its cards; nothing: the queue."""
+    if place is None:
+        return _("queue")
+    return (
+        f"{place['machine']} {cards_in_words(place['cards'])}" if isinstance(place, Mapping) else str(place)
+    )
+
+
+def cards_in_words(cards: list[int]) -> str:
+    """`0-3, 6`"""
+    spans: list[list[int]] = []
+    for card in sorted(cards):
+        if spans and spans[-1][1] == card - 1:
+            spans[-1][1] = card
+        else:
+            spans.append([card, card])
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
