@@ -55,6 +55,11 @@ class Summary:
     client_cpu: float
     prefix_hits: float | None
     restarts: int
+    gpu_sharers: int = 0
+    """What else may compute on its GPUs: see `gpu_conditions`."""
+    gpu_slowdowns: int = 0
+    """Findings of GPUs whose clocks were held back."""
+    clock_spread: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from accounts.states import Right
 from benchmarks import deploying, load_tokens, record_store, selectors, service_guard
 from benchmarks.figures import Summary
+from benchmarks.gpu_conditions import gpu_conditions
 from benchmarks.load.records import RECORDS_FILE
 from benchmarks.load_orders import job_of
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun, SystemSeries
@@ -188,7 +189,8 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
         if failed := result.get("failed"):
             return leave(RunState.FAILED, now, str(failed))
         scenario = row.benchmark.scenario.load
-        summaries = [Summary.from_json({**told, "restarts": self._restarts}) for told in result["summaries"]]
+        seen_of_run = {"restarts": self._restarts, **gpu_conditions(row, result.get("system"))}
+        summaries = [Summary.from_json({**told, **seen_of_run}) for told in result["summaries"]]
         broken = [one for each in summaries for one in violations(each, scenario)]
         rates = {one.rate for one in broken}
         is_measuring = any(BY_NAME[one.rule].is_measuring for one in broken)

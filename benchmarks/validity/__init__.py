@@ -10,6 +10,7 @@ from benchmarks.load.scenario import LoadScenario
 from benchmarks.validity import (
     cache,
     client,
+    clocks,
     lateness,
     offered,
     outputs,
@@ -17,6 +18,8 @@ from benchmarks.validity import (
     restarts,
     samples,
     saturation,
+    shared,
+    throttled,
     tokens,
 )
 from benchmarks.validity.rule import ValidityRule, Violation
@@ -30,6 +33,9 @@ RULES: Sequence[ValidityRule] = (
     outputs.RULE,
     cache.RULE,
     restarts.RULE,
+    shared.RULE,
+    throttled.RULE,
+    clocks.RULE,
     samples.RULE,
     saturation.RULE,
 )

@@ -74,6 +74,8 @@ def test_records_survive_being_written(server: ScriptedServer, tmp_path) -> None
     with path.open("w") as file:
         write(found, file)
     assert read(path.read_text().splitlines()) == found
+    words = set(str(server.bodies[-1]["prompt"]).split())
+    assert not [word for word in words if f'"{word}"' in path.read_text()], "prompts are not kept"
 
 
 def test_nothing_caps_what_is_in_flight(server: ScriptedServer) -> None:
@@ -117,15 +119,19 @@ def test_a_cap_that_holds_requests_back_is_caught() -> None:
     window = WindowRecord(window=0, rate=30, seconds=4.0, began_at=0)
     for planned in schedule(scenario, 30):
         sent = max(planned.at, planned.number / 8)
-        window.requests.append(_answered(planned.number, planned.at, sent))
+        window.requests.append(answered(planned.number, planned.at, sent))
     found = {one.rule for one in violations(figures.summarise(window, scenario), scenario)}
     assert {"offered", "lateness"} <= found
     window.client_cpu, window.restarts = 0.95, 1
     found = {one.rule for one in violations(figures.summarise(window, scenario), scenario)}
     assert {"client", "restarts"} <= found
+    for one in window.requests:
+        one.input_tokens = 2 * one.asked_input
+    found = {one.rule for one in violations(figures.summarise(window, scenario), scenario)}
+    assert "prompts" in found, "lengths by a tokenizer that is not the server's"
 
 
-def _answered(number: int, scheduled: float, sent: float) -> RequestRecord:
+def answered(number: int, scheduled: float, sent: float) -> RequestRecord:
     first, last = sent + 0.05, sent + 0.15
     return RequestRecord(
         window=0, number=number, scheduled=scheduled, sent=sent, first=first, last=last, ended=last,
