@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clusters",),
     ("gateway", "gpu_health"),
     ("benchmarks", "capacity", "freezes"),
+    ("optimization",),
     ("releases",),
     ("jobs",),
 )

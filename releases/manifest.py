@@ -27,10 +27,12 @@ from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
+from optimization.canary import register_canary_links
 from releases import consumers, events, home, inbox, metrics, search, states, steps, subscribers
 from releases.auto_release import ReleaseAutomation
 from releases.badges import BADGES
 from releases.bake import warm_deployments
+from releases.canary_links import canary_links
 from releases.cluster_uses import releases_going_to
 from releases.events import ReleaseMoved, ServiceChanged
 from releases.history import releases_of
@@ -202,6 +204,7 @@ MANIFEST = AppManifest(
         partial(register_uses, CANDIDATES),
         partial(register_fallback_check, ways_back),
         partial(register_auto_release, ReleaseAutomation()),
+        partial(register_canary_links, canary_links),
         partial(register_history, releases_of),
         partial(register_deployment_notes, warm_deployments),
         partial(register_deployment_notes, held_deployments),

@@ -11,7 +11,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, GenerationConfig
 
-from serving.engines import slot_attention
+from serving.engines import int8, slot_attention
 from serving.engines.base import EngineError, Piece
 from serving.engines.slot_attention import Segment, SlotCache
 from serving.openai import ChatPrompt, RequestFault, Sampling, TextPrompt, TextRequest
@@ -66,18 +66,11 @@ class CausalModel:
         dtype = DTYPES.get(settings.dtype) or ("auto" if place.startswith("cuda") else torch.float32)
         transformers.utils.logging.disable_progress_bar()
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            directory,
-            dtype=dtype,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-        model, report = loaded
-        if missing := sorted(report["missing_keys"]):
-            # transformers would make them up at random and serve nonsense.
-            raise EngineError(f"{len(missing)} weights are missing, {missing[0]} among them")
+        if int8.is_ours(int8.quantization_of(directory)):
+            model = int8.load(directory, device=place)
+            model.generation_config = _generation_config(directory)
+        else:
+            model = _load_plain(directory, dtype)
         threads = settings.threads
         if not threads and model.num_parameters() < SMALL_MODEL_PARAMETERS:
             threads = 1
@@ -316,6 +309,28 @@ class Pick:
             before = shares.cumsum(-1) - shares
             shares = shares.masked_fill(before >= self._top_p, 0.0)
         return int(ids[torch.multinomial(shares, 1, generator=self._generator)])
+
+
+def _load_plain(directory: Path, dtype: Any) -> Any:
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        directory,
+        dtype=dtype,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        # transformers would make them up at random and serve nonsense.
+        raise EngineError(f"{len(missing)} weights are missing, {missing[0]} among them")
+    return model
+
+
+def _generation_config(directory: Path) -> GenerationConfig:
+    if (directory / "generation_config.json").is_file():
+        return GenerationConfig.from_pretrained(directory, local_files_only=True)
+    return GenerationConfig()
 
 
 def _device(asked: str) -> str:

@@ -70,10 +70,12 @@ def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
     groups = re.findall(r"<legend>([^<]+)</legend>", page.partition("<main")[2])
     assert groups == [
         "General", "Models", "Services and releases", "Jobs", "Fleet", "Benchmarks", "Capacity",
-        "Administration",
+        "Optimised versions", "Administration",
     ]  # fmt: skip
     preset = re.search(r'data-ticks="([^"]*)">CI pipeline: push and release<', page)[1]
-    assert set(preset.split()) == {"read", "models.write", "releases.start", "jobs.write", "benchmarks.write"}
+    assert set(preset.split()) == {
+        "read", "models.write", "releases.start", "jobs.write", "benchmarks.write", "optimizations.write"
+    }  # fmt: skip
     viewer = text_of(client_of(cast.person("eve", vision="viewer")).get("/settings/tokens/+new/"))
     assert re.findall(r'name="scopes" value="([^"]+)"', viewer) == ["read"]
     assert "Approver bot" not in viewer
@@ -82,7 +84,8 @@ def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
 def test_a_preset_gives_its_scopes_over_rest(ada):
     answer = cast.api(ada).post("tokens/", {"name": "ci", "preset": "ci", "scopes": ["audit.read"]})
     assert answer.json()["scopes"] == [
-        "audit.read", "benchmarks.write", "jobs.write", "models.write", "read", "releases.start",
+        "audit.read", "benchmarks.write", "jobs.write", "models.write", "optimizations.write", "read",
+        "releases.start",
     ]  # fmt: skip
     assert cast.api(ada).post("tokens/", {"name": "ci"}).status_code == 400
 

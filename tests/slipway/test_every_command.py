@@ -31,6 +31,7 @@ WORDS = {
     "alias unprotect": "m production",
     "bench compare": "1/1 1/2",
     "bench run": "--file {file}",
+    "optimize start": "m:v1 --recipe local/int8-dynamic --test t:v1/items.jsonl",
     "cluster add": "west --kubeconfig {file}",
     "cluster change": "west --region eu",
     "cluster gateway set": "west --kind envoy",

@@ -1,0 +1,188 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.api.team_rows import TeamRowSerializer
+from common.api.examples import example
+from common.audit import MAX_REASON
+from optimization import documents
+from optimization.models import OptimizationRun
+from optimization.planning import DEFAULT_REPEATS
+
+ROW = {
+    "id": 7,
+    "name": "chat-v1-int8-dynamic",
+    "team": "speech",
+    "description": "",
+    "state": "passed",
+    "reason": "",
+    "parent": "chat:v1",
+    "child": "chat:v2",
+    "recipe": "local/int8-dynamic",
+    "parameters": {"bits": 8},
+    "seed": 0,
+    "margin": 1.0,
+    "benchmark": 12,
+    "progress": {},
+    "created_at": "2026-11-20T08:00:00Z",
+    "created_by": "olga",
+    "ended_at": "2026-11-20T08:40:00Z",
+}
+ORDER = {
+    "team": "speech",
+    "parent": "chat:v1",
+    "recipe": "local/int8-dynamic",
+    "cluster": "local",
+    "test": "chat-tests:v1/items.jsonl",
+}
+VERDICT = {
+    "metric": "perplexity",
+    "result": "passed",
+    "items": 400,
+    "needed_items": None,
+    "parent": 12.1,
+    "child": 12.14,
+    "difference": -0.33,
+    "low": -0.41,
+    "high": -0.25,
+    "margin": 1.0,
+    "p_value": 0.0001,
+    "flip_rate": 1.0,
+}
+
+
+@example(ROW)
+class OptimizationSerializer(TeamRowSerializer[OptimizationRun]):
+    parent: Any = serializers.CharField()
+    child = serializers.CharField(allow_null=True, help_text="The version that was made; null: none yet.")
+    benchmark = serializers.IntegerField(source="benchmark_id", allow_null=True, help_text="Its benchmark.")
+    parameters = serializers.DictField(help_text="Parameters of the recipe.")
+    progress = serializers.DictField(help_text="Of the job that runs: stage, done, total, memory_bytes.")
+
+    class Meta(TeamRowSerializer.Meta):
+        model = OptimizationRun
+        fields = tuple(ROW)
+
+
+@example(
+    {
+        **ROW,
+        "result": {
+            "schema": 1,
+            "recipe_digest": "4c1b",
+            "calibration": None,
+            "test": {"label": "chat-tests:v1", "path": "items.jsonl", "sha256": "9f86"},
+            "limits": {"memory_bytes": 900_000_000},
+            "made": {"seconds": 12.5, "libraries": {"torch": "2.13.0"}},
+            "accuracy": {"items": 400, "scores_sha256": "60af", "verdicts": [VERDICT], "worst": []},
+            "speed": [{"rate": 4.0, "name": "output_rate", "ratio": 1.9, "low": 1.8, "high": 2.0}],
+            "benchmark_order": {"cluster": "local", "gain": 1.0},
+        },
+    }
+)
+class OptimizationDetailSerializer(OptimizationSerializer):
+    result = serializers.SerializerMethodField(
+        help_text="Inputs, what was made, accuracy and speed against the parent: docs/OPTIMISATION.md."
+    )
+
+    class Meta(OptimizationSerializer.Meta):
+        fields = (*ROW, "result")
+
+    def get_result(self, row: OptimizationRun) -> dict[str, Any]:
+        return documents.document_of(row)
+
+
+@example(ORDER)
+class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
+    team = serializers.CharField(max_length=63, help_text="Owner.")
+    parent: Any = serializers.CharField(max_length=200, help_text="The version to optimise: model:version.")
+    recipe = serializers.CharField(max_length=100, help_text="See optimizations/recipes/.")
+    cluster = serializers.CharField(max_length=63, help_text="Where parent and child are benchmarked.")
+    test = serializers.CharField(
+        max_length=1300, help_text="Test set, a file of a version: model:version/path."
+    )
+    calibration = serializers.CharField(
+        max_length=1300, required=False, allow_blank=True, help_text="Calibration set, likewise."
+    )
+    parameters = serializers.DictField(required=False, help_text="Parameters of the recipe.")
+    margin = serializers.FloatField(
+        required=False,
+        help_text="Largest accepted loss: points of accuracy, percent of perplexity. Default 1.",
+    )
+    gain = serializers.FloatField(
+        required=False,
+        help_text="Speed that one figure must reach, as a multiple of the parent's. Default 1.",
+    )
+    engine = serializers.CharField(max_length=30, required=False, help_text="Default transformers.")
+    scenario = serializers.DictField(
+        required=False, help_text="Load of the benchmark: docs/BENCHMARKS.md. Default: four at a time."
+    )
+    repeats = serializers.IntegerField(
+        min_value=DEFAULT_REPEATS, max_value=20, required=False, help_text="Runs of each version."
+    )
+
+
+@example({**ORDER, "name": "chat-int8"})
+class NewOptimizationSerializer(OptimizationPlanRequestSerializer):
+    name = serializers.CharField(max_length=63, required=False, allow_blank=True)
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    seed = serializers.IntegerField(min_value=0, max_value=2**53, required=False)
+
+
+@example(
+    {
+        "recipe": "local/int8-dynamic",
+        "parameters": {"bits": 8},
+        "memory_bytes": 900_000_000,
+        "disk_bytes": 20_000_000,
+        "seconds": 40,
+        "benchmark_hours": 0.3,
+        "benchmark_price": None,
+    }
+)
+class OptimizationPlanSerializer(serializers.Serializer[Any]):
+    recipe = serializers.CharField()
+    parameters = serializers.DictField()
+    memory_bytes = serializers.IntegerField(help_text="Estimate.")
+    disk_bytes = serializers.IntegerField(help_text="Estimate.")
+    seconds = serializers.IntegerField(help_text="Estimate of the recipe alone.")
+    benchmark_hours = serializers.FloatField()
+    benchmark_price = serializers.FloatField(allow_null=True)
+
+
+@example({"reason": "Not needed any more."})
+class OptimizationCancelSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+RECIPE = {
+    "name": "local/int8-dynamic",
+    "family": "local",
+    "title": "INT8 weights, dynamic INT8 activations",
+    "about": "Rounds the linear layers to 8 bits.",
+    "parameters": [],
+    "needs_calibration": False,
+    "needs_gpu": False,
+    "formats": ["safetensors"],
+    "engines": ["transformers", "vllm"],
+    "digest": "4c1b",
+}
+
+
+@example(RECIPE)
+class OptimizationRecipeSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    family = serializers.CharField(help_text="Recipes of one family share an environment.")
+    title = serializers.CharField()
+    about = serializers.CharField()
+    parameters = serializers.ListField(child=serializers.DictField())
+    needs_calibration = serializers.BooleanField()
+    needs_gpu = serializers.BooleanField()
+    formats = serializers.ListField(child=serializers.CharField())
+    engines = serializers.ListField(child=serializers.CharField(), help_text="Engines that load the result.")
+    digest = serializers.CharField(help_text="Of the recipe, its programs and its environment.")
+
+
+@example({"recipes": [RECIPE]})
+class OptimizationRecipesSerializer(serializers.Serializer[Any]):
+    recipes = OptimizationRecipeSerializer(many=True)

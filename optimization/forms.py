@@ -1,0 +1,75 @@
+"""What people fill in of a new run. Fields only: services decide."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import Team
+from accounts.selectors import teams_where
+from accounts.states import Right
+from benchmarks.forms import ParametersField
+from clusters.models import Cluster
+from common.actor import Actor
+from models_registry.models import Version, VersionFile
+from models_registry.states import VersionState
+from optimization.documents import in_language
+from optimization.recipes import recipes
+from serving.engines.registry import ENGINES
+
+MOST_SETS = 200
+
+
+class NewRunForm(forms.Form):
+    team = forms.ModelChoiceField(Team.objects.none(), label=_("Team"), to_field_name="name")
+    parent = forms.ChoiceField(label=_("Version"))
+    recipe = forms.ChoiceField(label=_("Recipe"))
+    parameters = ParametersField()
+    test = forms.ChoiceField(
+        label=_("Test set"), help_text=_("A JSON lines file of a version: texts, or prompts with choices.")
+    )
+    calibration = forms.ChoiceField(required=False, label=_("Calibration set"))
+    margin = forms.FloatField(
+        initial=1.0,
+        label=_("Accuracy margin (%)"),
+        help_text=_("Largest accepted loss: points of accuracy, percent of perplexity."),
+    )
+    cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
+    engine = forms.ChoiceField(choices=[(one, one) for one in ENGINES], label=_("Engine"))
+    gain = forms.FloatField(
+        initial=1.0,
+        label=_("Required speed"),
+        help_text=_("As a multiple of the parent's; 1: no figure may be worse."),
+    )
+    name = forms.CharField(max_length=63, required=False, label=_("Name"))
+
+    def __init__(self, *args: Any, actor: Actor, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        teams = teams_where(actor, Right.OPTIMIZATIONS_WRITE)
+        self.fields["team"].queryset = teams  # type: ignore[attr-defined]
+        versions = Version.objects.filter(state=VersionState.READY, model__team__in=teams)
+        labels = [
+            str(one)
+            for one in versions.select_related("model").order_by("model__name", "-number")[:MOST_SETS]
+        ]
+        self._choose("parent", [(one, one) for one in labels])
+        self._choose(
+            "recipe", [(one.name, f"{one.name}: {in_language(one.title)}") for one in recipes().values()]
+        )
+        files = VersionFile.objects.filter(version__in=versions, path__endswith=".jsonl")
+        sets = [
+            f"{file.version}/{file.path}"
+            for file in files.select_related("version__model").order_by("version", "path")[:MOST_SETS]
+        ]
+        self._choose("test", [(one, one) for one in sets])
+        self._choose("calibration", [("", _("None")), *((one, one) for one in sets)])
+        self.fields["cluster"].queryset = Cluster.objects.present().for_actor(actor).order_by("name")  # type: ignore[attr-defined]
+
+    def _choose(self, name: str, choices: list[Any]) -> None:
+        self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def order(self) -> dict[str, Any]:
+        """Return the order as `planning.plan_run` takes it."""
+        given = {name: value for name, value in self.cleaned_data.items() if name != "name"}
+        parameters = {name: values[0] for name, values in given["parameters"].items() if values}
+        return {**given, "cluster": given["cluster"].name, "parameters": parameters}

@@ -1,0 +1,78 @@
+"""Files of versions that a run reads: test and calibration sets."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from accounts.models import Team
+from models_registry import files
+from models_registry.models import Version, VersionFile
+from models_registry.states import VersionState
+from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, BadItems, EvalItem, overlap, read_items
+from optimization.models import OptimizationRun
+
+
+class NoSuchFile(Exception):
+    """The text says what to name."""
+
+
+def item_file(team: Team, named: str) -> dict[str, Any]:
+    """Return the file of `model:version/path`: `{version, label, path, sha256}`. Raises NoSuchFile."""
+    label, _slash, path = named.strip().partition("/")
+    model, colon, name = label.partition(":")
+    if not (colon and path):
+        raise NoSuchFile(_("Name a file of a version: model:version/path, such as tests:v1/items.jsonl."))
+    version = Version.objects.filter(
+        model__team=team, model__name=model, name=name, state=VersionState.READY
+    ).first()
+    if version is None:
+        raise NoSuchFile(_("Team %(team)s has no ready version %(label)s.") % {"team": team, "label": label})
+    file = VersionFile.objects.filter(version=version, path=path).first()
+    if file is None:
+        raise NoSuchFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
+    return {"version": version.pk, "label": label, "path": path, "sha256": file.sha256}
+
+
+def path_of(told: Mapping[str, Any]) -> Path:
+    """Return the file on this host. Raises what `files.materialise` raises."""
+    version = Version.objects.select_related("model").get(pk=told["version"])
+    return files.materialise(version) / str(told["path"])
+
+
+def fault_of(row: OptimizationRun) -> str:
+    """Return what is wrong with the sets of a run; empty: nothing."""
+    try:
+        items = read_items(path_of(row.test))
+        texts = read_items(path_of(row.calibration)) if row.calibration else None
+    except BadItems as error:
+        return str(error)
+    return _few(items) or ("" if texts is None else _unfit(texts, items))
+
+
+def _few(items: list[EvalItem]) -> str:
+    by_metric: dict[str, int] = {}
+    for item in items:
+        by_metric[item.metric] = by_metric.get(item.metric, 0) + 1
+    few = [f"{name}: {count}" for name, count in by_metric.items() if count < LEAST_ITEMS]
+    if items and not few:
+        return ""
+    return _("The test set needs %(least)s items of each kind; it has %(few)s.") % {
+        "least": LEAST_ITEMS,
+        "few": ", ".join(few) or 0,
+    }
+
+
+def _unfit(texts: list[EvalItem], items: list[EvalItem]) -> str:
+    if len(texts) < LEAST_CALIBRATION:
+        return _("The calibration set has %(count)s texts; %(least)s are needed.") % {
+            "count": len(texts),
+            "least": LEAST_CALIBRATION,
+        }
+    if both := overlap(texts, items):
+        return _(
+            "%(both)s items are in the calibration set and in the test set: the check would be of what was "
+            "learnt. Take them out of one."
+        ) % {"both": both}
+    return ""

@@ -1,0 +1,80 @@
+"""Items of test and calibration sets: JSON lines. Pure; docs/OPTIMISATION.md has the format."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+LEAST_ITEMS = 20
+"""Below, nothing is judged."""
+LEAST_CALIBRATION = 8
+MOST_BYTES = 64 * 1024 * 1024
+
+Metric = Literal["perplexity", "accuracy"]
+BINARY: frozenset[str] = frozenset({"accuracy"})
+
+
+class BadItems(Exception):
+    """The set cannot be used; the text says which line, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalItem:
+    """A text whose likelihood counts, or a prompt with choices of which one is right."""
+
+    digest: str
+    text: str
+    choices: Sequence[str] = ()
+    answer: int = 0
+
+    @property
+    def metric(self) -> Metric:
+        return "accuracy" if self.choices else "perplexity"
+
+
+def read_items(path: Path) -> list[EvalItem]:
+    """Raises BadItems, OSError."""
+    if path.stat().st_size > MOST_BYTES:
+        raise BadItems(f"{path.name} is larger than {MOST_BYTES // 2**20} MiB.")
+    items = list(_items(path))
+    if len({one.digest for one in items}) < len(items):
+        raise BadItems(f"{path.name} has the same item more than once: each may count once.")
+    return items
+
+
+def overlap(ours: Sequence[EvalItem], theirs: Sequence[EvalItem]) -> int:
+    """Return how many items both have, by their texts."""
+    return len({one.digest for one in ours} & {one.digest for one in theirs})
+
+
+def _items(path: Path) -> Iterator[EvalItem]:
+    try:
+        lines = path.read_text().splitlines()
+    except UnicodeDecodeError:
+        raise BadItems(f"{path.name} is not UTF-8 text with one JSON object per line.") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            told = json.loads(line)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise BadItems(f"Line {number} of {path.name} is no JSON object.")
+        yield _item(told, f"line {number} of {path.name}")
+
+
+def _item(told: dict[str, object], place: str) -> EvalItem:
+    text, choices = told.get("text", told.get("prompt")), told.get("choices")
+    if not isinstance(text, str) or not text.strip():
+        raise BadItems(f"Give a text, or a prompt with choices and answer, in {place}.")
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
+    if choices is None:
+        return EvalItem(digest, text)
+    answer = told.get("answer")
+    is_list = isinstance(choices, list) and len(choices) > 1 and all(isinstance(one, str) for one in choices)
+    if not is_list or not isinstance(answer, int) or not 0 <= answer < len(choices):  # type: ignore[arg-type]
+        raise BadItems(f"Give two choices at least, and the number of the right one from 0 on, in {place}.")
+    return EvalItem(digest, text, tuple(choices), answer)  # type: ignore[arg-type]

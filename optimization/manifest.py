@@ -1,0 +1,84 @@
+"""Optimised versions and where they show."""
+
+from functools import partial
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts.states import Right
+from common.choices import ChoiceSet
+from common.declared import AppManifest
+from common.pages.badges import Badge
+from common.pages.search import SearchDestination, SearchSource
+from common.pages.shell import NavItem
+from common.pages.subjects import Subject
+from model_store.references import register_references
+from models_registry.importing.sources import register_source_kind
+from models_registry.panels import register_panel
+from optimization.output import SCORES_KEPT, OptimizationOutputs
+from optimization.panels import version_panel
+from optimization.reconcilers import OptimizationReconciler
+from optimization.search_box import find
+from optimization.states import AccuracyResult, OptimizationState
+
+MANIFEST = AppManifest(
+    reconcilers=(OptimizationReconciler(),),
+    subjects=(
+        Subject(
+            "optimization.optimizationrun",
+            _("Optimised version"),
+            "/optimizations/{pk}/",
+            badges="optimization",
+        ),
+    ),
+    choices=(
+        ChoiceSet(OptimizationState, badges="optimization", schema="OptimizationState"),
+        ChoiceSet(AccuracyResult, badges="accuracy"),
+    ),
+    badges={
+        "optimization": {
+            "preparing": Badge(_("Preparing"), "busy", "clipboard-check"),
+            "running": Badge(_("Running"), "busy", "player-play"),
+            "storing": Badge(_("Storing"), "busy", "database-import"),
+            "checking": Badge(_("Checking accuracy"), "busy", "target"),
+            "benchmarking": Badge(_("Benchmarking"), "busy", "gauge"),
+            "cancelling": Badge(_("Cancelling"), "busy", "player-stop"),
+            "passed": Badge(_("Passed"), "good", "circle-check"),
+            "rejected": Badge(_("Rejected"), "bad", "circle-x"),
+            "needs_items": Badge(_("Needs more items"), "warn", "alert-triangle"),
+            "failed": Badge(_("Failed"), "bad", "circle-x"),
+            "cancelled": Badge(_("Cancelled"), "idle", "ban"),
+        },
+        "accuracy": {
+            "passed": Badge(_("Passed"), "good", "circle-check"),
+            "failed": Badge(_("Failed"), "bad", "circle-x"),
+            "needs_items": Badge(_("Needs more items"), "warn", "alert-triangle"),
+        },
+    },
+    nav=(
+        NavItem(
+            name=_("Optimised versions"),
+            path="/optimizations/",
+            icon="arrows-minimize",
+            rank=46,
+            follows_changes=True,
+        ),
+    ),
+    search=(SearchSource(_("Optimised versions"), find),),
+    destinations=(
+        SearchDestination(title=_("Optimised versions"), url="/optimizations/", icon="arrows-minimize"),
+        SearchDestination(
+            title=_("New optimised version"),
+            url="/optimizations/+new/",
+            icon="arrows-minimize",
+            right=Right.OPTIMIZATIONS_WRITE,
+            is_command=True,
+        ),
+    ),
+    nouns={"optimizations": lambda count: ngettext("optimised version", "optimised versions", count)},
+    hooks=(
+        partial(register_references, SCORES_KEPT),
+        partial(register_source_kind, OptimizationOutputs()),
+        partial(register_panel, version_panel),
+    ),
+)

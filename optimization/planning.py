@@ -1,0 +1,174 @@
+"""The outline of a run before anything starts: what it needs, and what stands in its way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from accounts.models import Team
+from accounts.services.rights import require
+from accounts.states import Right
+from benchmarks.errors import InvalidBenchmark
+from benchmarks.planning import BenchmarkPlan, plan_benchmark
+from clusters.images import gpus_of
+from clusters.selectors import cluster as cluster_named
+from common import disk
+from common.actor import Actor
+from models_registry.models import Version, VersionFile
+from models_registry.states import VersionState
+from optimization.errors import InvalidOptimization
+from optimization.inputs import NoSuchFile, item_file
+from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
+from optimization.recipes import OptimizationRecipe, recipes
+
+ACTOR = Actor.system("optimization")
+"""Of its steps; the right to optimise covers the benchmark that belongs to it."""
+DEFAULT_SCENARIO: Mapping[str, Any] = {
+    "arrivals": "concurrency", "rates": [4], "requests": 40, "warm_up_requests": 4, "input": 24, "output": 16
+}  # fmt: skip
+DEFAULT_REPEATS = 5
+MOST_MARGIN = 50.0
+MOST_GAIN = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    parent: Version
+    recipe: OptimizationRecipe
+    parameters: Mapping[str, Any]
+    calibration: Mapping[str, Any]
+    test: Mapping[str, Any]
+    limits: RunLimits
+    benchmark_order: Mapping[str, Any]
+    benchmark: BenchmarkPlan
+    """Of the parent alone: the child takes as long again."""
+
+
+def plan_run(
+    *,
+    actor: Actor,
+    team: Team,
+    parent: str,
+    recipe: str,
+    cluster: str,
+    test: str,
+    calibration: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    margin: float = 1.0,
+    gain: float = 1.0,
+    engine: str = "transformers",
+    scenario: Mapping[str, Any] | None = None,
+    repeats: int = DEFAULT_REPEATS,
+) -> RunPlan:
+    """Raises NotAllowed, InvalidOptimization with the names of the fields."""
+    require(actor, Right.OPTIMIZATIONS_WRITE, team)
+    faults: dict[str, str] = {}
+    version = _version(parent, team, faults)
+    chosen = recipes().get(recipe)
+    if chosen is None:
+        faults["recipe"] = _("There is no recipe %(name)s. Known: %(known)s.") % {
+            "name": recipe, "known": ", ".join(recipes())
+        }  # fmt: skip
+    if not 0 < margin <= MOST_MARGIN:
+        faults["margin"] = _("Give a number above 0, %(most)s at most.") % {"most": f"{MOST_MARGIN:g}"}
+    if not 1 <= gain <= MOST_GAIN:
+        faults["gain"] = _("Give a number from 1 to %(most)s.") % {"most": f"{MOST_GAIN:g}"}
+    sets = {
+        name: _set(name, named, team, faults)
+        for name, named in (("test", test), ("calibration", calibration))
+        if named or name == "test"
+    }
+    values: dict[str, Any] = {}
+    if chosen is not None:
+        values, wrong = chosen.values(parameters or {})
+        faults |= {f"parameters.{name}": said for name, said in wrong.items()}
+        if chosen.needs_calibration and not calibration:
+            faults["calibration"] = _("%(recipe)s needs a calibration set: a file of texts.") % {
+                "recipe": chosen.name
+            }
+        if engine not in chosen.engines:
+            faults["engine"] = _("%(engine)s does not load what %(recipe)s makes. These do: %(engines)s.") % {
+                "engine": engine, "recipe": chosen.name, "engines": ", ".join(chosen.engines)
+            }  # fmt: skip
+    if faults or version is None or chosen is None:
+        raise _invalid(faults)
+    limits = limits_of(chosen, parent_bytes=version.size_bytes, hours=settings.SLIPWAY_OPTIMIZATION_HOURS)
+    _check_fit(version, limits)
+    order = {
+        "cluster": cluster,
+        "scenario": dict(scenario or DEFAULT_SCENARIO),
+        "engine": engine,
+        "repeats": repeats,
+        "gain": gain,
+    }
+    benchmark = _benchmark(team, order, [parent])
+    return RunPlan(
+        version, chosen, values, sets.get("calibration", {}), sets["test"], limits, order, benchmark
+    )
+
+
+def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, Any]:
+    """Return the spec of a benchmark of these versions."""
+    return {
+        "versions": versions,
+        "repeats": order["repeats"],
+        "device": "auto" if gpus_of(cluster_named(order["cluster"])) else "cpu",
+        "space": {"engines": [order["engine"]]},
+    }
+
+
+def _benchmark(team: Team, order: Mapping[str, Any], versions: list[str]) -> BenchmarkPlan:
+    try:
+        spec = benchmark_spec(order, versions)
+        return plan_benchmark(
+            actor=ACTOR, team=team, cluster=order["cluster"], scenario=order["scenario"], spec=spec
+        )
+    except InvalidBenchmark as error:
+        raise InvalidOptimization(fields=error.fields) from None
+
+
+def _check_fit(version: Version, limits: RunLimits) -> None:
+    """Refuse before a limit would kill. Raises InvalidOptimization."""
+    if not VersionFile.objects.filter(version=version, path__endswith=".safetensors").exists():
+        raise _invalid({"parent": _("%(version)s has no safetensors files.") % {"version": version}})
+    if version.quantization:
+        raise _invalid(
+            {
+                "parent": _("%(version)s is quantized already (%(method)s): choose its parent.")
+                % {"version": version, "method": version.quantization}
+            }
+        )
+    most = settings.SLIPWAY_OPTIMIZATION_MEMORY_GB * GB or free_memory_bytes()
+    if limits.memory_bytes > most:
+        short = _("It needs about %(needed)s GB of memory; %(free)s GB are there.")
+        raise _invalid(
+            {"recipe": short % {"needed": f"{limits.memory_bytes / GB:.1f}", "free": f"{most / GB:.1f}"}}
+        )
+    if limits.disk_bytes > (free := disk.room().free):
+        short = _("It needs about %(needed)s GB of disk; %(free)s GB are free.")
+        raise _invalid(
+            {"recipe": short % {"needed": f"{limits.disk_bytes / GB:.1f}", "free": f"{free / GB:.1f}"}}
+        )
+
+
+def _version(label: str, team: Team, faults: dict[str, str]) -> Version | None:
+    model, _colon, name = label.partition(":")
+    rows = Version.objects.filter(model__team=team, model__name=model, name=name, state=VersionState.READY)
+    found = rows.select_related("model__team").first()
+    if found is None:
+        faults["parent"] = _("Team %(team)s has no ready version %(label)s.") % {"team": team, "label": label}
+    return found
+
+
+def _set(name: str, named: str, team: Team, faults: dict[str, str]) -> dict[str, Any]:
+    try:
+        return item_file(team, named)
+    except NoSuchFile as error:
+        faults[name] = str(error)
+        return {}
+
+
+def _invalid(faults: Mapping[str, str]) -> InvalidOptimization:
+    return InvalidOptimization(fields={name: [said] for name, said in faults.items()})

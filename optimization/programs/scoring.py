@@ -1,0 +1,99 @@
+"""The job that has parent and child answer the same items, by the engine that serves them.
+
+Scores: of a text the log-likelihood of its tokens, in nats per token; of a question 1 if the right choice is
+the likeliest, else 0. They are written item by item, as JSON lines.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from common.jobs.run import Running, read_json, run
+from optimization.items import EvalItem, read_items
+from optimization.programs.making import OFFLINE
+
+SCORES = "scores.jsonl"
+MOST_TOKENS = 2_048
+
+
+def score(running: Running) -> Mapping[str, Any]:
+    """Return where the scores lie, or `refused` with the reason."""
+    told = read_json()
+    items = read_items(Path(told["test"]))
+    place = Path(told["output"])
+    place.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[tuple[float, int]]] = {}
+    for side in ("parent", "child"):
+        try:
+            found[side] = list(_scores(Path(told[side]), items, side, running))
+        except ScoringRefusal as error:
+            return {"refused": f"The {side}: {error}"}
+    with (place / SCORES).open("w") as file:
+        for item, ours, theirs in zip(items, found["parent"], found["child"], strict=True):
+            line = {
+                "item": item.digest,
+                "metric": item.metric,
+                "parent": ours[0],
+                "child": theirs[0],
+                "parent_answer": ours[1],
+                "child_answer": theirs[1],
+                "text": item.text[:200],
+            }
+            file.write(json.dumps(line) + "\n")
+    return {"items": len(items), "path": str(place / SCORES)}
+
+
+class ScoringRefusal(Exception):
+    pass
+
+
+def _scores(
+    directory: Path, items: list[EvalItem], side: str, running: Running
+) -> Iterator[tuple[float, int]]:
+    """Yield the score of each item, and which choice it takes (-1: it has none)."""
+    import torch
+
+    from serving.engines.base import EngineError
+    from serving.engines.causal import CausalModel
+    from serving.engines.transformers import TransformersSettings
+
+    try:
+        loaded = CausalModel.load(directory, device="cpu", settings=TransformersSettings())
+    except (EngineError, OSError, ValueError) as error:
+        raise ScoringRefusal(f"it cannot be loaded: {error}") from None
+    model, tokenizer, limit = loaded.model, loaded.tokenizer, min(loaded.context, MOST_TOKENS)
+
+    def likelihood(text: str, since: int) -> tuple[float, int]:
+        """Sum of log-probabilities of the tokens from `since` on, and their number."""
+        ids = tokenizer(text, return_tensors="pt", truncation=True, max_length=limit)["input_ids"]
+        if max(since, 1) >= ids.shape[1]:
+            return 0.0, 0
+        with torch.inference_mode():
+            logits = model(input_ids=ids).logits[0, :-1].float()
+        if not torch.isfinite(logits).all():
+            raise ScoringRefusal("its logits are no numbers")
+        logs = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
+        counted = logs[max(since, 1) - 1 :]
+        return float(counted.sum()), len(counted)
+
+    for done, item in enumerate(items, 1):
+        if not item.choices:
+            total, count = likelihood(item.text, 0)
+            yield total / max(count, 1), -1
+        else:
+            begin = len(tokenizer(item.text)["input_ids"])
+            # By token, so that a long choice is no worse for its length.
+            sums = [likelihood(item.text + choice, begin) for choice in item.choices]
+            means = [total / count if count else -1e9 for total, count in sums]
+            taken = means.index(max(means))
+            yield float(taken == item.answer), taken
+        if done % 10 == 0 or done == len(items):
+            running.report({"stage": f"scoring {side}", "done": done, "total": len(items)})
+
+
+if __name__ == "__main__":
+    os.environ.update(OFFLINE)
+    sys.exit(run(score))

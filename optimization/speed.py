@@ -1,0 +1,74 @@
+"""Whether a version serves at least as well as its parent, from the figures of their benchmark. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.statistics import RatioEstimate
+
+FASTER_IS_HIGHER: Mapping[str, bool] = {"output_rate": True, "ttft_p50": False, "tpot_p50": False}
+"""Figures that are judged, and whether more of them is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedRatio:
+    """How many times as good the child is at one rate; above 1 is better, whatever the figure."""
+
+    rate: float
+    name: str
+    ratio: float
+    low: float | None
+    high: float | None
+    is_worse: bool
+    has_verdict: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def ratios_of(figures: Iterable[tuple[float, str, RatioEstimate]]) -> list[SpeedRatio]:
+    """`figures`: child over parent, as `benchmarks.selectors.compared` gives them."""
+    found = []
+    for rate, name, one in figures:
+        if name not in FASTER_IS_HIGHER:
+            continue
+        is_higher_better = FASTER_IS_HIGHER[name]
+        low, high = (one.low, one.high) if is_higher_better else (_inverse(one.high), _inverse(one.low))
+        found.append(
+            SpeedRatio(
+                rate=rate,
+                name=name,
+                ratio=one.ratio if is_higher_better else 1 / one.ratio,
+                low=low,
+                high=high,
+                is_worse=one.verdict == ("lower" if is_higher_better else "higher"),
+                has_verdict=one.verdict != "no verdict",
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedVerdict:
+    """`missing`: nothing that counts was measured. `worse`: the worst figure that is shown to be worse."""
+
+    is_passed: bool
+    missing: bool = False
+    worse: SpeedRatio | None = None
+    best: SpeedRatio | None = None
+
+
+def judge_speed(ratios: Sequence[SpeedRatio], *, gain: float) -> SpeedVerdict:
+    """Passed: no figure is shown to be worse and, if a `gain` above 1 is demanded, one of them is shown to be
+    at least so many times as good."""
+    judged = [one for one in ratios if one.has_verdict]
+    if not judged:
+        return SpeedVerdict(is_passed=False, missing=True)
+    best = max(judged, key=lambda one: one.low or 0.0)
+    if worse := [one for one in judged if one.is_worse]:
+        return SpeedVerdict(False, worse=min(worse, key=lambda one: one.ratio), best=best)
+    return SpeedVerdict(gain <= 1 or (best.low or 0.0) >= gain, best=best)
+
+
+def _inverse(value: float | None) -> float | None:
+    return 1 / value if value else None

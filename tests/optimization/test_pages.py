@@ -1,0 +1,117 @@
+"""Pages of optimised versions: what a person sees of a run, and what bad input is told."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.actors import of_user
+from clusters.models import Cluster
+from models_registry.models import Model, Version, VersionFile
+from models_registry.states import VersionState
+from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
+from optimization.services import cancel_run, start_run
+from tests.cast import api, client_of, person, team
+from tests.clusters.world import version_of
+
+pytestmark = pytest.mark.django_db
+
+ORDER: dict[str, Any] = {
+    "parent": "story:v1",
+    "recipe": "local/int8-dynamic",
+    "cluster": "local",
+    "test": "story:v1/test.jsonl",
+}
+
+
+@pytest.fixture
+def ada() -> Any:
+    user = person("ada", speech="developer")
+    Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})
+    version = version_of(team("speech"))
+    VersionFile.objects.bulk_create(
+        VersionFile(version=version, path=path, size=1, sha256="0" * 64, format=format)
+        for path, format in (("model.safetensors", "safetensors"), ("test.jsonl", "text"))
+    )
+    return user
+
+
+def passed_run(user: Any) -> OptimizationRun:
+    """Return a run as its steps leave it."""
+    row = start_run(actor=of_user(user), team=team("speech"), **ORDER)
+    model = Model.objects.get(name="story")
+    child = Version.objects.create(
+        model=model, number=2, name="v2", state=VersionState.READY, digest="1" * 64,
+        ready_at=timezone.now(), file_count=1, parent=row.parent,
+    )  # fmt: skip
+    speed = [{"rate": 4.0, "name": "output_rate", "ratio": 1.9, "low": 1.8, "high": 2.0, "is_worse": False}]
+    OptimizationRun.objects.filter(pk=row.pk).update(child=child, state="passed", speed=speed)
+    check = AccuracyCheck.objects.create(
+        run=row,
+        items=400,
+        sha256="2" * 64,
+        size=9,
+        worst=[{"text": "A lost one.", "parent": -1, "child": -2}],
+    )
+    AccuracyVerdict.objects.create(
+        check_of=check, metric="perplexity", items=400, parent_value=12.0, child_value=12.1,
+        difference=-0.008, low=-0.009, high=-0.007, margin=0.02, p_value=0.001, flip_rate=1.0,
+        result="passed",
+    )  # fmt: skip
+    return OptimizationRun.objects.get(pk=row.pk)
+
+
+def test_a_run_shows_verdicts_family_and_pareto(ada: Any) -> None:
+    row = passed_run(ada)
+    browser = client_of(ada)
+    shown = browser.get(f"/optimizations/{row.pk}/").content.decode()
+    assert "12.100" in shown
+    assert "1.90" in shown
+    assert "A lost one." in shown
+    assert shown.count("pareto-point") == 2
+    assert "story:v1" in browser.get("/optimizations/").content.decode()
+    assert f"/optimizations/{row.pk}/" in browser.get("/models/story/v2/").content.decode()
+    told = api(ada).get(f"optimizations/{row.pk}/").json()["result"]["accuracy"]["verdicts"][0]
+    assert round(told["difference"], 2) == -0.80
+    assert round(told["margin"], 2) == 2.02
+
+
+def test_the_form_names_what_fits_and_previews_what_it_needs(ada: Any) -> None:
+    browser = client_of(ada)
+    assert "local/prune-mlp" in browser.get("/optimizations/+new/?parent=story:v1").content.decode()
+    given = {
+        **ORDER,
+        "team": "speech",
+        "margin": "1",
+        "gain": "1",
+        "engine": "transformers",
+        "parameters": "",
+    }
+    assert "GPU" in browser.post("/optimizations/+new/", {**given, "preview": "1"}).content.decode()
+    assert browser.post("/optimizations/+new/", given).status_code in (302, 303, 200)
+    assert OptimizationRun.objects.get().name == "story-v1-int8-dynamic"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"recipe": "local/none"}, "recipe"),
+        ({"parent": "story:v9"}, "parent"),
+        ({"test": "story:v1"}, "test"),
+        ({"recipe": "local/prune-mlp"}, "calibration"),
+        ({"parameters": {"bits": 4}}, "parameters.bits"),
+        ({"margin": 0}, "margin"),
+        ({"engine": "llama_cpp"}, "engine"),
+    ],
+)
+def test_bad_input_is_blamed_on_its_field(ada: Any, wrong: dict[str, Any], field: str) -> None:
+    answer = api(ada).post("optimizations/", {"team": "speech", **ORDER, **wrong})
+    assert answer.status_code in (400, 422)
+    assert field in str(answer.json())
+    assert not OptimizationRun.objects.exists()
+
+
+def test_what_has_ended_cannot_be_cancelled(ada: Any) -> None:
+    row = cancel_run(start_run(actor=of_user(ada), team=team("speech"), **ORDER), actor=of_user(ada))
+    assert row.state == "cancelling"
+    assert api(ada).post(f"optimizations/{passed_run(ada).pk}/cancel/", {}).status_code == 409

@@ -1,0 +1,62 @@
+"""A recipe from its start to its verdict, by real jobs on a model that has learnt something."""
+
+import json
+
+import pytest
+
+from benchmarks.models import Benchmark
+from models_registry.models import Version, VersionFile
+from optimization.models import AccuracyCheck
+from tests.optimization.conftest import OptimizationScene
+
+pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.timeout(600)]
+
+
+def test_int8_passes_gate_and_benchmark_and_keeps_its_lineage(shop: OptimizationScene) -> None:
+    row = shop.end(shop.start())
+    assert (row.state, row.reason) == ("passed", "")
+    child = Version.objects.get(pk=row.child_id)
+    assert (child.parent_id, child.state, child.quantization) == (
+        row.parent_id,
+        "ready",
+        "compressed-tensors",
+    )
+    assert child.lineage["recipe"] == "local/int8-dynamic"
+    assert child.lineage["parent_digest"] == row.parent.digest
+    assert {"torch", "safetensors"} <= child.lineage["libraries"].keys()
+    assert child.size_bytes < row.parent.size_bytes / 2
+    check = AccuracyCheck.objects.get(run=row)
+    verdict = check.verdicts.get()
+    assert (verdict.metric, verdict.result, verdict.items) == ("perplexity", "passed", 120)
+    assert verdict.low > -verdict.margin
+    assert [one["name"] for one in row.speed] == ["output_rate", "tpot_p50", "ttft_p50"]
+    assert not (shop.root.parent / "optimization" / str(row.pk)).exists()
+
+    again = shop.start()
+    shop.wait_for(again, "checking")
+    assert Version.objects.get(pk=again.child_id).digest == child.digest
+
+
+def test_two_bits_are_refused_by_the_gate_before_any_benchmark(shop: OptimizationScene) -> None:
+    row = shop.end(shop.start("local/int2-dynamic"))
+    assert row.state == "rejected"
+    assert "perplexity" in row.reason
+    verdict = AccuracyCheck.objects.get(run=row).verdicts.get()
+    assert verdict.child_value > 1.5 * verdict.parent_value
+    assert not Benchmark.objects.exists()
+
+
+def test_pruned_channels_leave_a_narrower_model(shop: OptimizationScene) -> None:
+    row = shop.start(
+        "local/prune-mlp",
+        parameters={"share": 0.5, "recovery_steps": 20},
+        calibration="sets:v1/calibration.jsonl",
+    )
+    shop.wait_for(row, "checking")
+    child = Version.objects.get(pk=row.child_id)
+    assert child.config["intermediate_size"] == 64
+    assert row.made["details"]["width_before"] == 128
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(
+        VersionFile.objects.filter(version=child).values_list("path", flat=True)
+    )
+    assert json.dumps(child.lineage["calibration"]).count("calibration.jsonl")
