@@ -12,6 +12,7 @@ from tests.optimization.conftest import OptimizationScene
 pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.timeout(600)]
 
 
+@pytest.mark.slow
 def test_int8_passes_gate_and_benchmark_and_keeps_its_lineage(shop: OptimizationScene) -> None:
     row = shop.end(shop.start())
     assert (row.state, row.reason) == ("passed", "")
@@ -24,7 +25,7 @@ def test_int8_passes_gate_and_benchmark_and_keeps_its_lineage(shop: Optimization
     assert child.lineage["recipe"] == "local/int8-dynamic"
     assert child.lineage["parent_digest"] == row.parent.digest
     assert {"torch", "safetensors"} <= child.lineage["libraries"].keys()
-    assert child.size_bytes < row.parent.size_bytes / 2
+    assert child.size_bytes < row.parent.size_bytes * 0.7
     check = AccuracyCheck.objects.get(run=row)
     verdict = check.verdicts.get()
     assert (verdict.metric, verdict.result, verdict.items) == ("perplexity", "passed", 120)
@@ -46,6 +47,7 @@ def test_two_bits_are_refused_by_the_gate_before_any_benchmark(shop: Optimizatio
     assert not Benchmark.objects.exists()
 
 
+@pytest.mark.slow
 def test_pruned_channels_leave_a_narrower_model(shop: OptimizationScene) -> None:
     row = shop.start(
         "local/prune-mlp",
