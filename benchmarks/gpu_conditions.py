@@ -48,7 +48,7 @@ def clock_spread(system: Mapping[str, Any]) -> float | None:
         kind, _space, gpu = name.partition(" ")
         if kind != "gpu_clock":
             continue
-        uses = series.get(f"gpu_use {gpu}".strip()) or [1.0] * len(clocks)
+        uses = series.get(f"gpu_use {gpu}".strip()) or [1.0] * len(clocks)  # untranslated
         pairs = zip(clocks, uses, strict=False)
         told = sorted(clock for clock, use in pairs if clock and (1.0 if use is None else use) >= AT_WORK)
         if told:

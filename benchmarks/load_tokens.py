@@ -38,7 +38,7 @@ def issue(run: BenchmarkRun, *, lives_seconds: float) -> str:
 
 def revoke(run: BenchmarkRun) -> None:
     for one in BenchmarkLoadToken.objects.filter(run=run).select_related("token__owner"):
-        revoke_of_part(actor=ACTOR, token=one.token, reason=f"The end of {run}.")
+        revoke_of_part(actor=ACTOR, token=one.token, reason=f"The end of {run}.")  # untranslated
 
 
 def run_of(actor: Actor) -> BenchmarkRun:

@@ -1,3 +1,5 @@
+from django.utils.translation import gettext_lazy as _
+
 from common.api import problems
 from common.errors import Conflict, Invalid
 
@@ -10,4 +12,4 @@ class Frozen(Conflict):
     """A freeze forbids it now."""
 
 
-problems.register(Frozen, status=409, title="Frozen", slug="frozen")
+problems.register(Frozen, status=409, title=_("Frozen"), slug="frozen")

@@ -72,7 +72,7 @@ class ControlPlaneOrder:
     def _once(
         self, method: str, path: str, body: bytes | None, *, content: str = "application/json"
     ) -> bytes:
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content}  # untranslated
         request = urllib.request.Request(self._base + path, body, headers, method=method)  # noqa: S310
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return bytes(answer.read())
