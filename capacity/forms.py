@@ -12,7 +12,7 @@ from clusters.models import MAX_REPLICAS, Cluster
 TOGETHER = _("That may run at once, of all its services together.")
 
 
-class LabelsField(forms.CharField):
+class MachineLabelsField(forms.CharField):
     """Labels, one a line: `key=value`."""
 
     widget = forms.Textarea(attrs={"rows": 2})
@@ -65,7 +65,7 @@ class InventoryField(forms.CharField):
 class MachineFields(forms.Form):
     """Fields of pools of machines or cards."""
 
-    selector = LabelsField(
+    selector = MachineLabelsField(
         required=False, label=_("Labels of its machines"), help_text=_("One a line: key=value.")
     )
     inventory = InventoryField(
@@ -169,7 +169,7 @@ class ServiceGroupsForm(forms.Form):
         self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
 
 
-class PolicyForm(forms.Form):
+class ScalingPolicyForm(forms.Form):
     """What a policy sets of the law of scaling; empty fields follow from the switch time."""
 
     target = forms.FloatField(

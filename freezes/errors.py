@@ -1,4 +1,4 @@
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop as _
 
 from common.api import problems
 from common.errors import Conflict, Invalid

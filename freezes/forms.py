@@ -16,7 +16,7 @@ from common.audit import MAX_REASON
 from freezes.states import FreezeEffect
 
 
-class OwnerForm(forms.Form):
+class FreezeOwnerForm(forms.Form):
     """The team that a freeze concerns, or all of them where the actor may say so."""
 
     right = Right.FREEZES_STOP
@@ -32,11 +32,11 @@ class OwnerForm(forms.Form):
             field.empty_label = None
 
 
-class StopForm(OwnerForm):
+class StopForm(FreezeOwnerForm):
     reason = forms.CharField(max_length=MAX_REASON, label=_("Reason"), help_text=_("Shown to whoever waits."))
 
 
-class FreezeForm(OwnerForm):
+class FreezeForm(FreezeOwnerForm):
     right = Right.FREEZES_WRITE
     name = forms.CharField(max_length=100, label=_("Name"))
     service = forms.CharField(

@@ -14,24 +14,26 @@ from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, BadItems, EvalIte
 from optimization.models import OptimizationRun
 
 
-class NoSuchFile(Exception):
+class NoSuchItemFile(Exception):
     """The text says what to name."""
 
 
 def item_file(team: Team, named: str) -> dict[str, Any]:
-    """Return the file of `model:version/path`: `{version, label, path, sha256}`. Raises NoSuchFile."""
+    """Return the file of `model:version/path`: `{version, label, path, sha256}`. Raises NoSuchItemFile."""
     label, _slash, path = named.strip().partition("/")
     model, colon, name = label.partition(":")
     if not (colon and path):
-        raise NoSuchFile(_("Name a file of a version: model:version/path, such as tests:v1/items.jsonl."))
+        raise NoSuchItemFile(_("Name a file of a version: model:version/path, such as tests:v1/items.jsonl."))
     version = Version.objects.filter(
         model__team=team, model__name=model, name=name, state=VersionState.READY
     ).first()
     if version is None:
-        raise NoSuchFile(_("Team %(team)s has no ready version %(label)s.") % {"team": team, "label": label})
+        raise NoSuchItemFile(
+            _("Team %(team)s has no ready version %(label)s.") % {"team": team, "label": label}
+        )
     file = VersionFile.objects.filter(version=version, path=path).first()
     if file is None:
-        raise NoSuchFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
+        raise NoSuchItemFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
     return {"version": version.pk, "label": label, "path": path, "sha256": file.sha256}
 
 

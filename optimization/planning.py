@@ -19,7 +19,7 @@ from common.actor import Actor
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
 from optimization.errors import InvalidOptimization
-from optimization.inputs import NoSuchFile, item_file
+from optimization.inputs import NoSuchItemFile, item_file
 from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
 from optimization.recipes import OptimizationRecipe, recipes
 
@@ -165,7 +165,7 @@ def _version(label: str, team: Team, faults: dict[str, str]) -> Version | None:
 def _set(name: str, named: str, team: Team, faults: dict[str, str]) -> dict[str, Any]:
     try:
         return item_file(team, named)
-    except NoSuchFile as error:
+    except NoSuchItemFile as error:
         faults[name] = str(error)
         return {}
 

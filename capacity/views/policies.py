@@ -10,7 +10,7 @@ from accounts.selectors import may
 from accounts.states import Right
 from capacity import selectors, services
 from capacity.charts import replay_chart
-from capacity.forms import PolicyForm
+from capacity.forms import ScalingPolicyForm
 from capacity.models import active_law
 from capacity.observing import switch_time
 from capacity.planning.policies import law_with
@@ -28,7 +28,7 @@ def policy_page(request: HttpRequest, pk: int, service: str) -> HttpResponse:
     pool = selectors.pool_of(actor, pk)
     member = get_object_or_404(pool.memberships.all(), service=service)
     member.pool = pool
-    form = PolicyForm(request.POST if request.method == "POST" else None, initial=active_law(member))
+    form = ScalingPolicyForm(request.POST if request.method == "POST" else None, initial=active_law(member))
     replay: PolicyReplay | None = None
     status = UNPROCESSABLE if form.is_bound else 200
     if form.is_bound and form.is_valid():
