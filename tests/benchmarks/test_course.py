@@ -27,6 +27,9 @@ from models_registry.models import Evaluation
 from tests.benchmarks.conftest import BenchmarkScene
 from tests.cast import SYSTEM
 
+pytestmark = pytest.mark.process
+"""They wait more than they compute."""
+
 
 def states(row: Benchmark) -> list[str]:
     return list(

@@ -22,6 +22,8 @@ from benchmarks.load.schedule import schedule
 from benchmarks.validity import violations
 from tests.benchmarks.scripted_server import Script, ScriptedServer, scripted_server
 
+pytestmark = pytest.mark.process
+"""They wait more than they compute."""
 ASKED: dict[str, object] = {"requests": 60, "rates": [20], "input": 40, "output": 30}
 
 

@@ -133,9 +133,10 @@ class Cluster:
                 assert lending is None or lent <= lending
 
 
-def test_in_ten_thousand_worlds_no_card_is_held_twice_and_no_limit_broken() -> None:
+@pytest.mark.parametrize("worlds", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_in_random_worlds_no_card_is_held_twice_and_no_limit_broken(worlds: int) -> None:
     preempted = 0
-    for seed in range(10_000):
+    for seed in range(worlds):
         world = Cluster(seed)
         world.now = 9.0
         first = world.plan()
@@ -154,12 +155,13 @@ def test_in_ten_thousand_worlds_no_card_is_held_twice_and_no_limit_broken() -> N
         assert {name for one in plan.preemptions for name in one.victims} == set(back)
         world.held |= back
         assert world.held == start
-    assert preempted > 500, "the worlds had something to preempt"
+    assert preempted > worlds // 20, "the worlds had something to preempt"
 
 
-def test_whoever_gave_way_goes_on_later_and_all_work_ends() -> None:
+@pytest.mark.parametrize("worlds", [60, pytest.param(600, marks=pytest.mark.slow)])
+def test_whoever_gave_way_goes_on_later_and_all_work_ends(worlds: int) -> None:
     resumed = 0
-    for seed in range(600):
+    for seed in range(worlds):
         world = Cluster(seed)
         possible = {
             name
@@ -174,7 +176,7 @@ def test_whoever_gave_way_goes_on_later_and_all_work_ends() -> None:
             if not any(world.left[name] for name in possible):
                 break
         assert not any(world.left[name] for name in possible), f"seed {seed}: a workload waits for ever"
-    assert resumed > 50
+    assert resumed > worlds // 12
 
 
 def _two(**training: object) -> list[LendingPool]:
