@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images",),
     ("clusters",),
     ("gateway", "gpu_health"),
-    ("benchmarks", "capacity", "freezes"),
+    ("benchmarks", "capacity", "freezes", "graphs"),
     ("optimization",),
     ("releases",),
     ("jobs",),

@@ -119,7 +119,7 @@ PLAN = {
     "reason": "",
     "changes": [CHANGE],
     "looks": [LOOK],
-    "gain": {},
+    "gain": {"before": {"8": 0}, "after": {"8": 1}, "cost": 640, "freed": ["gpu-07"], "missing": 0},
     "decided_by": "",
     "undoes": None,
     "created_at": TIME,

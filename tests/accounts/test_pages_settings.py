@@ -70,7 +70,7 @@ def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
     groups = re.findall(r"<legend>([^<]+)</legend>", page.partition("<main")[2])
     assert groups == [
         "General", "Models", "Services and releases", "Jobs", "Fleet", "Benchmarks", "Capacity",
-        "Optimised versions", "Administration",
+        "Optimised versions", "Task graphs", "Administration",
     ]  # fmt: skip
     preset = re.search(r'data-ticks="([^"]*)">CI pipeline: push and release<', page)[1]
     assert set(preset.split()) == {

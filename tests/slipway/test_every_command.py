@@ -68,8 +68,11 @@ WORDS = {
     "gpu incident rma": "1 --to {file}",
 }
 """Arguments of those that need others than `1` for each."""
-APART = {"serve", "models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements"}
-"""They upload, ask a CI system, or nobody."""
+APART = {
+    "serve", "models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements",
+    "graph push", "graph run",
+}  # fmt: skip
+"""They upload, run a program, ask a CI system, or nobody."""
 ONLY_LOOKS = {"preview", "drain-preview", "dry-run", "try"}
 SAID = "because of the walk"
 

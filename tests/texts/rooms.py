@@ -42,6 +42,7 @@ ENGLISH = (
     "optimization/items.py",
     "optimization/programs/",
     "optimization/recipes/",
+    "graphs/planning/",
     "common/reconcile/",
     "common/outbound/",
     "common/webhooks/",

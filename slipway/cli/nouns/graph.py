@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipway.cli import graph_planning
 from slipway.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Applications as DAGs of tasks: run, profile, plan.", no_args_is_help=True)
 
 
-@app.callback()
-def graph() -> None:
-    """A group even while it has one command."""
+graph_planning.add_to(app)
 
 
 @app.command(help="Runs a graph on this machine over a directory of files, or over a .jsonl file.")

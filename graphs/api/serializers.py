@@ -1,0 +1,222 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from common.api.examples import example
+from common.audit import MAX_REASON
+from graphs.models import Graph, TaskGraphPlan, TaskProfile
+from graphs.planning.model import PlanObjective
+from graphs.states import GraphPlanState, GraphState
+
+TIME = "2026-11-20T08:00:00Z"
+DIGEST = "sha256:4c1b"
+NEW = {"name": "translate-image", "team": "speech", "version": "translate-image:v1"}
+ROW = {
+    "id": 7,
+    **NEW,
+    "description": "",
+    "state": "running",
+    "digest": DIGEST,
+    "created_at": TIME,
+    "created_by": "olga",
+}
+CARD = {"name": "0", "kind": "H100", "memory": 85899345920}
+MACHINE = {"name": "box", "cores": 16, "memory": 68719476736, "cards": [CARD]}
+BATCH = {
+    "size": 4,
+    "seconds": 0.031,
+    "deviation": 0.002,
+    "half_width": 0.0008,
+    "calls": 24,
+    "memory": 734003200,
+    "card_memory": 0,
+}
+FIGURES = {
+    "task": "Ocr",
+    "option": "cpu",
+    "times": [BATCH],
+    "cores": 0.98,
+    "card": "",
+    "card_time": 1.0,
+    "load_seconds": 0.7,
+    "bytes_in": 1228800.0,
+    "bytes_out": 2100.0,
+    "visits": 1.0,
+}
+PROFILE = {
+    "task": "Ocr",
+    "option": "cpu",
+    "stale": False,
+    "image": "",
+    "driver": "",
+    "figures": {name: value for name, value in FIGURES.items() if name not in ("task", "option")},
+    "machine": MACHINE,
+    "measured_at": TIME,
+}
+WISH = {"objective": "throughput", "latency_seconds": 2.0}
+RESULT = {
+    "plan": {
+        "rate": 8.4,
+        "latency": 0.9,
+        "method": "milp",
+        "gap": 0.02,
+        "tasks": [
+            {
+                "task": "Ocr",
+                "option": "cpu",
+                "batch": 4,
+                "wait": 0.05,
+                "replicas": 3,
+                "capacity": 8.7,
+                "latency": 0.4,
+                "busy": 0.96,
+            }
+        ],
+    },
+    "explanation": {
+        "bottlenecks": [{"kind": "cores", "name": "box", "share": 0.95}],
+        "bubbles": {"Ocr": 0.04},
+        "what_if": [{"more": "core", "value": 9.1, "gain": 0.083}],
+        "refusals": [{"task": "Ocr", "option": "H100", "reason": "no_card", "value": None, "gain": None}],
+    },
+}
+PLAN = {
+    "id": 12,
+    "graph": 7,
+    "state": "proposed",
+    "reason": "",
+    "request": WISH,
+    "result": RESULT,
+    "runtime": {"format": 1, "tasks": {}},
+    "created_at": TIME,
+    "created_by": "olga",
+    "started_at": None,
+}
+
+
+@example(ROW)
+class GraphSerializer(serializers.ModelSerializer[Graph]):
+    team = serializers.CharField(source="team.name")
+    version = serializers.CharField(help_text="Of the registry, with the graph's code.")
+    state = serializers.ChoiceField(GraphState.choices)
+
+    class Meta:
+        model = Graph
+        fields = tuple(ROW)
+
+
+@example({**ROW, "graph": {"format": 1, "name": "translate-image", "tasks": [], "nodes": []}, "plan": PLAN})
+class GraphDetailSerializer(GraphSerializer):
+    graph = serializers.DictField(source="document", help_text="Inputs, tasks, nodes and outputs.")
+    plan = serializers.SerializerMethodField(help_text="The active one; null: none was started.")
+
+    class Meta(GraphSerializer.Meta):
+        fields = (*ROW, "graph", "plan")
+
+    def get_plan(self, row: Graph) -> dict[str, Any] | None:
+        active = row.plans.filter(state=GraphPlanState.ACTIVE).first()
+        return None if active is None else dict(GraphPlanSerializer(active).data)
+
+
+@example({"version": "translate-image:v2", "graph": {"format": 1, "name": "translate-image"}})
+class GraphPush(serializers.Serializer[Any]):
+    version = serializers.CharField(max_length=200, help_text="MODEL:VERSION of the registry, with the code.")
+    graph = serializers.DictField(help_text="Description, as `slipway graph push` reads it from the code.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example({**NEW, "graph": {"format": 1, "name": "translate-image"}})
+class NewGraphSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63)
+    team = serializers.CharField(max_length=63, help_text="Owner.")
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    version = serializers.CharField(max_length=200, help_text="MODEL:VERSION of the registry, with the code.")
+    graph = serializers.DictField(help_text="Description, as `slipway graph push` reads it from the code.")
+
+
+@example(CARD)
+class MachineCardSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63, help_text="Number of the card on its machine.")
+    kind = serializers.CharField(max_length=63)
+    memory = serializers.IntegerField(min_value=1, help_text="Bytes.")
+
+
+@example(MACHINE)
+class PlanMachineSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=255)
+    cores = serializers.FloatField(min_value=0.1)
+    memory = serializers.IntegerField(min_value=1, help_text="Bytes.")
+    cards = MachineCardSerializer(many=True, required=False)
+    bandwidth = serializers.FloatField(
+        min_value=1, required=False, help_text="Bytes a second between tasks; absent: no limit."
+    )
+
+
+@example(BATCH)
+class BatchTimeSerializer(serializers.Serializer[Any]):
+    size = serializers.IntegerField(min_value=1)
+    seconds = serializers.FloatField(min_value=1e-9, help_text="Mean time of one batch.")
+    deviation = serializers.FloatField(min_value=0, help_text="Standard deviation, in seconds.")
+    half_width = serializers.FloatField(min_value=0, help_text="Of the 95 % interval of the mean.")
+    calls = serializers.IntegerField(min_value=1)
+    memory = serializers.IntegerField(min_value=0, help_text="Bytes at the peak.")
+    card_memory = serializers.IntegerField(min_value=0)
+
+
+@example(FIGURES)
+class TaskFiguresSerializer(serializers.Serializer[Any]):
+    task = serializers.CharField(max_length=100)
+    option = serializers.CharField(max_length=63, help_text="`cpu`, or the kind of card.")
+    times = BatchTimeSerializer(many=True, allow_empty=False)
+    cores = serializers.FloatField(min_value=0, help_text="Busy while a batch runs.")
+    card = serializers.CharField(max_length=63, allow_blank=True, help_text="Kind of card; empty: none.")
+    card_time = serializers.FloatField(min_value=0, max_value=1, help_text="Share of the card's time.")
+    load_seconds = serializers.FloatField(min_value=0)
+    bytes_in = serializers.FloatField(min_value=0, help_text="By call of one item.")
+    bytes_out = serializers.FloatField(min_value=0)
+    visits = serializers.FloatField(min_value=1e-9, help_text="Calls for one item of the graph.")
+
+
+@example({"machine": MACHINE, "image": "", "driver": "", "tasks": [FIGURES]})
+class ProfileReport(serializers.Serializer[Any]):
+    machine = PlanMachineSerializer()
+    image = serializers.CharField(max_length=300, required=False, allow_blank=True)
+    driver = serializers.CharField(max_length=63, required=False, allow_blank=True)
+    tasks = TaskFiguresSerializer(many=True)
+
+
+@example(PROFILE)
+class TaskProfileSerializer(serializers.ModelSerializer[TaskProfile]):
+    stale = serializers.BooleanField(source="is_stale", help_text="The graph has another model now.")
+    figures = serializers.DictField()
+    machine = serializers.DictField()
+
+    class Meta:
+        model = TaskProfile
+        fields = tuple(PROFILE)
+
+
+@example(WISH)
+class PlanWish(serializers.Serializer[Any]):
+    objective = serializers.ChoiceField([one.value for one in PlanObjective], default="throughput")
+    rate = serializers.FloatField(
+        min_value=1e-9, required=False, help_text="Items a second to reach; needed for cost and latency."
+    )
+    latency_seconds = serializers.FloatField(
+        min_value=1e-9, required=False, help_text="Bound on every path; absent: none."
+    )
+    machines = PlanMachineSerializer(
+        many=True, required=False, help_text="Default: the one of the newest profile."
+    )
+
+
+@example(PLAN)
+class GraphPlanSerializer(serializers.ModelSerializer[TaskGraphPlan]):
+    state = serializers.ChoiceField(GraphPlanState.choices)
+    request = serializers.DictField(help_text="Input of the planner.")
+    result = serializers.DictField(help_text="`plan` with `explanation`, or `shortages`.")
+    runtime = serializers.DictField(help_text="As `slipway graph run --plan` takes it.")
+
+    class Meta:
+        model = TaskGraphPlan
+        fields = tuple(PLAN)

@@ -1,0 +1,118 @@
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.utils.functional import cached_property
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.selectors import team_named
+from accounts.states import Right
+from common.api.rows import ReasonSerializer
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
+from graphs import selectors, services
+from graphs.api import serializers
+from graphs.filters import GraphFilter
+from graphs.models import Graph, TaskGraphPlan, TaskProfile
+
+VERBS = ("pause", "resume", "rollback")
+
+
+class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
+    """Applications as DAGs of tasks."""
+
+    queryset = Graph.objects.select_related("team", "version__model")
+    serializer_class = serializers.GraphSerializer
+    filterset_class = GraphFilter
+    lookup_url_kwarg = "graph"
+    lookup_value_converter = "int"
+    sort = ("name", "-created_at")
+    inputs: ClassVar = {
+        "create": serializers.NewGraphSerializer,
+        "push": serializers.GraphPush,
+        **dict.fromkeys(VERBS, ReasonSerializer),
+    }
+    outputs: ClassVar = {
+        "retrieve": serializers.GraphDetailSerializer,
+        "rollback": serializers.GraphPlanSerializer,
+    }
+    needs: ClassVar = dict.fromkeys(("create", "push", *VERBS), Right.GRAPHS_WRITE)
+
+    def create_one(self, given: dict[str, Any]) -> Graph:
+        team = team_named(self.actor, given.pop("team"))
+        return services.create_graph(actor=self.actor, team=team, **given)
+
+    @extend_schema(responses={200: serializers.GraphSerializer})
+    @action(detail=True, methods=["post"])
+    def push(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give the graph another version of the registry."""
+        return self.answer(services.change_graph(self.get_object(), actor=self.actor, **self.given()))
+
+    @extend_schema(responses={200: serializers.GraphSerializer})
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Freeze the plan: no other one is started."""
+        return self._done(services.pause_graph)
+
+    @extend_schema(responses={200: serializers.GraphSerializer})
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Let plans be started again."""
+        return self._done(services.resume_graph)
+
+    @extend_schema(responses={200: serializers.GraphPlanSerializer})
+    @action(detail=True, methods=["post"])
+    def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Start the plan that was active before the present one."""
+        return self._done(services.roll_back_plan)
+
+    def _done(self, deed: Any) -> Response:
+        reason = self.given().get("reason", "")
+        return self.answer(deed(self.get_object(), actor=self.actor, reason=reason))
+
+
+class OfOneGraph(ListEndpoint, CreateEndpoint):
+    """Rows of the graph in the address."""
+
+    def visible(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(graph=self.graph)
+
+    @cached_property
+    def graph(self) -> Graph:
+        return selectors.graph_of(self.actor, self.kwargs["graph"])
+
+
+class TaskProfiles(OfOneGraph):
+    """How the tasks of a graph run on each kind of machine."""
+
+    queryset = TaskProfile.objects.select_related("graph")
+    serializer_class = serializers.TaskProfileSerializer
+    sort = ("task", "option")
+    inputs: ClassVar = {"create": serializers.ProfileReport}
+    needs: ClassVar = {"create": Right.GRAPHS_WRITE}
+
+    def create_one(self, given: dict[str, Any]) -> TaskProfile:
+        return services.record_profile(self.graph, actor=self.actor, **given)[-1]
+
+
+class GraphPlans(OfOneGraph, RetrieveEndpoint):
+    """Plans of a graph: ordered, computed, started, replaced."""
+
+    queryset = TaskGraphPlan.objects.select_related("graph__team")
+    serializer_class = serializers.GraphPlanSerializer
+    lookup_url_kwarg = "plan"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+    inputs: ClassVar = {"create": serializers.PlanWish, "start": ReasonSerializer}
+    needs: ClassVar = dict.fromkeys(("create", "start"), Right.GRAPHS_WRITE)
+
+    def create_one(self, given: dict[str, Any]) -> TaskGraphPlan:
+        return services.order_plan(self.graph, actor=self.actor, **given)
+
+    @extend_schema(responses={200: serializers.GraphPlanSerializer})
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make it the graph's active plan."""
+        reason = self.given().get("reason", "")
+        return self.answer(services.start_plan(self.get_object(), actor=self.actor, reason=reason))

@@ -1,0 +1,103 @@
+"""What task graphs add to the whole."""
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext, gettext_noop, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from accounts.actors import of_user
+from accounts.models import User
+from common.actor import Actor
+from common.choices import ChoiceSet
+from common.declared import AppManifest
+from common.pages import formats
+from common.pages.badges import Badge
+from common.pages.inbox import InboxEntry, InboxSource
+from common.pages.search import Person, SearchDestination, SearchHit, SearchSource
+from common.pages.shell import NavItem
+from common.pages.subjects import Subject
+from common.webhooks.catalogue import EventPayload, Ids, WebhookEventType
+from common.words import mentioning
+from graphs import selectors
+from graphs.events import GraphPlanMoved
+from graphs.models import Graph, TaskGraphPlan
+from graphs.reconcilers import GraphPlanReconciler
+from graphs.states import GraphPlanState, GraphState
+from models_registry.references import VersionReferences, register_uses
+
+ICON = "sitemap"
+PLAN = "graphs.taskgraphplan"
+AT_MOST = 20
+VERSIONS_OF_GRAPHS = VersionReferences(
+    Graph.objects.all(), "version", "version__model", gettext_noop("task graph {}"), ("name",)
+)
+
+
+def plans_to_start(actor: Actor) -> Iterator[InboxEntry]:
+    for plan in selectors.plans_to_start(actor)[:AT_MOST]:
+        rate = formats.three_digits(plan.result["plan"]["rate"])
+        yield InboxEntry(
+            badge=("graph_plan", plan.state),
+            title=str(plan),
+            url=f"/graphs/{plan.graph_id}/plans/{plan.pk}/",
+            since=plan.state_since,
+            why=gettext("%(rate)s items/s") % {"rate": rate},
+        )
+
+
+def find_graphs(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
+    if isinstance(person, User):
+        rows = mentioning(selectors.graphs(of_user(person)), text, ("name", "description"))
+        for row in rows[:limit]:
+            yield SearchHit(row.name, f"/graphs/{row.pk}/", ICON, row.team.name)
+
+
+def plan_payload(ids: Ids) -> EventPayload | None:
+    plan = TaskGraphPlan.objects.select_related("graph").filter(pk=ids["plan_id"]).first()
+    if plan is None:
+        return None
+    document = {"id": plan.pk, "graph": plan.graph.name, "state": plan.state, "reason": plan.reason}
+    return EventPayload(plan.graph.team_id, {**ids, "plan": document})
+
+
+MANIFEST = AppManifest(
+    reconcilers=(GraphPlanReconciler(),),
+    subjects=(
+        Subject("graphs.graph", _("Task graph"), "/graphs/{pk}/", badges="graph"),
+        Subject(PLAN, _("Graph plan"), "/graphs/", badges="graph_plan"),
+    ),
+    choices=(
+        ChoiceSet(GraphState, badges="graph", schema="GraphState"),
+        ChoiceSet(GraphPlanState, badges="graph_plan", schema="GraphPlanState"),
+    ),
+    badges={
+        "graph": {
+            "running": Badge(_("Running"), "good", "player-play"),
+            "paused": Badge(_("Paused"), "warn", "player-pause"),
+        },
+        "graph_plan": {
+            "planning": Badge(_("Planning"), "busy", "loader-2"),
+            "proposed": Badge(_("Proposed"), "ask", "help-circle"),
+            "impossible": Badge(_("Impossible"), "warn", "ban"),
+            "failed": Badge(_("Failed"), "bad", "alert-octagon"),
+            "active": Badge(_("Active"), "good", "circle-check"),
+            "replaced": Badge(_("Replaced"), "idle", "arrow-forward-up"),
+        },
+        "task_profile": {"stale": Badge(_("Stale"), "warn", "clock-exclamation")},
+    },
+    inbox=(InboxSource(find=plans_to_start, tells=((PLAN, GraphPlanState.PROPOSED),)),),
+    nav=(NavItem(name=_("Task graphs"), path="/graphs/", icon=ICON, rank=58, follows_changes=True),),
+    search=(SearchSource(_("Task graphs"), find_graphs),),
+    destinations=(SearchDestination(title=_("Task graphs"), url="/graphs/", icon=ICON),),
+    nouns={"graphs": lambda count: ngettext("graph", "graphs", count)},
+    webhook_events=(
+        WebhookEventType(
+            "graph.plan",
+            _("A plan of a task graph was made, started or replaced, or could not be made."),
+            plan_payload,
+            GraphPlanMoved,
+        ),
+    ),
+    webhook_heading=_("Task graphs"),
+    hooks=(lambda: register_uses(VERSIONS_OF_GRAPHS),),
+)

@@ -1,0 +1,182 @@
+"""What the pages of a graph show: its picture, its curves, its plan in words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from common.pages import formats
+from common.pages.charts import Chart, Dash, Paint, Series
+from graphs.drawing import GraphDrawing, NodeFacts, draw
+from graphs.models import Graph, TaskGraphPlan, TaskProfile
+from graphs.orders import description_of
+
+STYLES: tuple[tuple[Paint, Dash], ...] = (("stable", "solid"), ("candidate", "dashed"), ("ink", "dotted"))
+
+
+def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
+    """The DAG; with a plan's replicas, batches and busy shares where there is one."""
+    description = description_of(graph)
+    found: dict[str, NodeFacts] = {
+        task.name: NodeFacts((task.model or task.kind, _("no plan"))) for task in description.tasks
+    }
+    if plan is not None and plan.digest == graph.digest:
+        slow = _slow_tasks(plan.result["explanation"])
+        for one in plan.result["plan"]["tasks"]:
+            found[one["task"]] = NodeFacts(
+                (
+                    _("%(replicas)s x %(option)s, batch %(batch)s")
+                    % {"replicas": one["replicas"], "option": one["option"], "batch": one["batch"]},
+                    _("busy %(share)s") % {"share": formats.percent(one["busy"], 0)},
+                ),
+                is_bottleneck=one["task"] in slow,
+                busy=one["busy"],
+            )
+    return draw(description, found)
+
+
+def _slow_tasks(explanation: Mapping[str, Any]) -> set[str]:
+    return {one["name"] for one in explanation["bottlenecks"] if one["kind"] == "replicas"}
+
+
+def profile_chart(profiles: list[TaskProfile]) -> Chart:
+    """Seconds of a batch over its size, for each kind of machine, with the 95 % interval of the mean."""
+    sizes = sorted({time["size"] for one in profiles for time in one.figures["times"]})
+    series = []
+    for one, (paint, dash) in zip(profiles, STYLES, strict=False):
+        times = {time["size"]: time for time in one.figures["times"]}
+        for name, sign in ((one.option, 0), (_("low"), -1), (_("high"), 1)):
+            values = [
+                times[size]["seconds"] + sign * times[size]["half_width"] if size in times else None
+                for size in sizes
+            ]
+            label = name if not sign else f"{one.option}, {name}"
+            series.append(Series(label, values, paint=paint, dash=dash if not sign else "dotted"))
+    return Chart(
+        title=profiles[0].task,
+        moments=(),
+        positions=sizes,
+        axis=_("batch size"),
+        series=series,
+        unit="seconds",
+        caption=_("seconds of a batch"),
+        minimum=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """A task of a plan beside what the active plan has."""
+
+    task: str
+    option: str
+    replicas: int
+    batch: int
+    wait_ms: float
+    busy: float
+    bubbles: float
+    latency: float
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPanel:
+    """A plan with its explanation, in words."""
+
+    lines: list[PlanLine]
+    facts: list[tuple[str, str]]
+    bottlenecks: list[str]
+    what_if: list[tuple[str, str]]
+    refusals: list[tuple[str, str, str]]
+    shortages: list[tuple[str, str, str]]
+
+
+def plan_panel(plan: TaskGraphPlan, active: TaskGraphPlan | None) -> PlanPanel:
+    result = plan.result
+    if "plan" not in result:
+        return PlanPanel([], [], [], [], [], [_shortage(one) for one in result.get("shortages", ())])
+    found, explained = result["plan"], result["explanation"]
+    before = {}
+    if active is not None and active.pk != plan.pk:
+        before = {one["task"]: one for one in active.result["plan"]["tasks"]}
+    lines = [
+        PlanLine(
+            one["task"],
+            one["option"],
+            one["replicas"],
+            one["batch"],
+            1000 * one["wait"],
+            one["busy"],
+            explained["bubbles"][one["task"]],
+            one["latency"],
+            _replicas(before[one["task"]]) if one["task"] in before else "",
+        )
+        for one in found["tasks"]
+    ]
+    gap = found["gap"]
+    facts = [
+        (_("Rate"), _("%(rate)s items/s") % {"rate": formats.three_digits(found["rate"])}),
+        (_("Latency of the longest path"), formats.duration(found["latency"])),
+        (_("Cost"), formats.three_digits(found["cost"])),
+        (_("Found by"), _("integer program") if found["method"] == "milp" else _("greedy search")),
+        (_("Gap to the bound"), formats.NO_VALUE if gap is None else formats.percent(gap, 1)),
+    ]
+    return PlanPanel(
+        lines,
+        facts,
+        [_bottleneck(one) for one in explained["bottlenecks"]],
+        [_what_if(one, found["objective"]) for one in explained["what_if"]],
+        [_refusal(one) for one in explained["refusals"]],
+        [],
+    )
+
+
+def _replicas(one: Mapping[str, Any]) -> str:
+    return f"{one['replicas']} x {one['option']}, {one['batch']}"
+
+
+def _bottleneck(one: Mapping[str, Any]) -> str:
+    said = {"share": formats.percent(one["share"], 0), "name": one["name"]}
+    match one["kind"]:
+        case "replicas":
+            return _("Replicas of %(name)s are busy %(share)s of the time.") % said
+        case "cores":
+            return _("Cores of %(name)s are busy %(share)s of the time.") % said
+        case "card time":
+            return _("Card %(name)s is busy %(share)s of the time.") % said
+        case "bandwidth":
+            return _("Bandwidth of %(name)s is used to %(share)s.") % said
+        case _:
+            return _("Memory of %(name)s is used to %(share)s.") % said
+
+
+def _what_if(one: Mapping[str, Any], objective: str) -> tuple[str, str]:
+    kind, _space, card = one["more"].partition(" ")
+    more = _("One more core") if kind == "core" else _("One more card %(kind)s") % {"kind": card}
+    if not one["gain"]:
+        return more, _("No gain.")
+    value = formats.three_digits(one["value"])
+    if objective == "throughput":
+        value = _("%(rate)s items/s") % {"rate": value}
+    return more, f"{value} (+{formats.percent(one['gain'], 1)})"
+
+
+def _refusal(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    match one["reason"]:
+        case "no_card":
+            why = _("No machine has such a card.")
+        case "too_large":
+            why = _("It does not fit into any place.")
+        case "close":
+            share = formats.percent(one["gain"], 1)
+            why = _("Not proven worse: at most %(share)s better.") % {"share": share}
+        case _:
+            share = formats.percent(-one["gain"], 1)
+            why = _("At least %(share)s worse.") % {"share": share}
+    return one["task"], one["option"], why
+
+
+def _shortage(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    say = formats.memory_size if "memory" in one["resource"] else formats.three_digits
+    return one["resource"], say(one["missing"]), say(one["available"])
