@@ -37,7 +37,7 @@ def test_it_starts_releases_of_its_service_and_of_no_other():
 
 @pytest.mark.parametrize(
     "route",
-    [route for route in ROUTES if route.method != "GET" and isinstance(route.needs, Right)],
+    [r for r in ROUTES if r.method != "GET" and isinstance(r.needs, Right) and r.needs != Right.READ],
     ids=str,
 )
 def test_no_route_that_changes_anything_opens_to_a_token_of_another_service(route):

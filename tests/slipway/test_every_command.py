@@ -13,7 +13,7 @@ from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
     "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
-    "cluster remove",
+    "capacity remove-groups", "cluster remove", "freeze end", "freeze stop", "release override",
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
     "gpu healing mode", "gpu incident approve", "gpu incident cancel", "group-rule remove", "models cancel",
     "models delete", "models retention apply", "models retention delete", "node agent-token", "node drain",

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, Reason
 from slipway.client import Document, at
@@ -113,6 +114,7 @@ def set_groups(
 
 
 @app.command("remove-groups")
+@confirmed("Have all workers of {service} get requests again?")
 def remove_groups(typer_context: typer.Context, service: ServiceName, reason: Reason = "") -> None:
     """Have all workers of a service get requests again."""
     context = context_of(typer_context)
