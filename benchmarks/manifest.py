@@ -11,7 +11,7 @@ from benchmarks.reconcilers.cleanup import CleanupReconciler
 from benchmarks.reconcilers.runs import RunReconciler
 from benchmarks.record_store import RECORDS
 from benchmarks.search_box import find
-from benchmarks.states import BenchmarkState, ObjectiveKind, RunState, Strategy
+from benchmarks.states import BenchmarkState, LoadEngineKind, ObjectiveKind, RunState, Strategy
 from benchmarks.webhook_events import benchmark_payload
 from common.choices import ChoiceSet
 from common.declared import AppManifest
@@ -40,6 +40,7 @@ MANIFEST = AppManifest(
         ChoiceSet(RunState, badges="benchmark_run"),
         ChoiceSet(Strategy),
         ChoiceSet(ObjectiveKind),
+        ChoiceSet(LoadEngineKind),
     ),
     badges={
         "benchmark": {

@@ -128,7 +128,7 @@ def test_an_embedded_cluster_stays_in_the_home_of_the_stack() -> None:
         ClusterConfig(name="east", settings={"directory": "second", "ports": "22000-22009"})
     )
     assert made._programs_dir == django_settings.SLIPWAY_RUN_DIR / "clusters/second/supervisor.d"
-    assert made._ports == (22_000, 22_009)
+    assert made._slots._ports == (22_000, 22_009)
 
 
 def test_what_a_removed_cluster_was_reached_by_is_closed_and_forgotten(

@@ -88,7 +88,7 @@ def test_all_teams_are_told_at_once_and_each_content_of_a_team_counts_once(
     )
     assert api.post("models/tiny/uploads/", announced({"notes.txt": b"note"})).status_code == 201
     limit(50)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         told = quotas.storages_of([vision, speech])
     assert [(one.team, one.held_bytes, one.reserved_bytes, one.limit_bytes) for one in told] == [
         (vision, 10, 4, 50),
