@@ -12,8 +12,8 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
 from common.pages.badges import Tone
+from freezes.selectors import ActiveFreeze
 from releases import bake
-from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.models import Release
 from releases.plans.plan import PlanSpec
@@ -100,21 +100,23 @@ def must_be_named(release: Release, actor: Actor) -> bool:
     return named is not None and actor.name not in named
 
 
-def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[ReleaseAction]:
+def operations(
+    release: Release, actor: Actor, *, is_serving: bool, frozen: ActiveFreeze | None = None
+) -> list[ReleaseAction]:
     """Pause, resume, override a freeze, abort, roll back, end the bake.
 
-    `is_serving`: what serves came by this release.
+    `is_serving`: what serves came by this release. `frozen`: the freeze that holds it.
     """
     if not release.is_known_here:
         return []
-    found = list(_overriding(release, actor))
+    found = list(_overriding(release, actor)) if frozen else []
     if may(actor, Right.RELEASES_OPERATE, release.team):
-        found += _operations(release, is_serving=is_serving)
+        found += _operations(release, is_serving=is_serving, is_frozen=frozen is not None)
     return found
 
 
 def _overriding(release: Release, actor: Actor) -> Iterator[ReleaseAction]:
-    if not release.in_motion or release.halt or not freeze_holding(release):
+    if release.halt:
         return
     if may(actor, Right.RELEASES_OVERRIDE, release.team, service=release.service.name):
         yield ReleaseAction(
@@ -130,14 +132,13 @@ def _overriding(release: Release, actor: Actor) -> Iterator[ReleaseAction]:
         )
 
 
-def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction]:
+def _operations(release: Release, *, is_serving: bool, is_frozen: bool) -> Iterator[ReleaseAction]:
     state = ReleaseState(release.state)
     # What is stuck is retried as every other row is.
     is_stuck = state == ReleaseState.STUCK
     if release.halt and not is_stuck:
         return
-    frozen = release.in_motion and freeze_holding(release)
-    if not is_stuck and (release.paused_at is not None or (state == ReleaseState.PAUSED and not frozen)):
+    if not is_stuck and (release.paused_at is not None or (state == ReleaseState.PAUSED and not is_frozen)):
         yield ReleaseAction(
             release.pk,
             "resume",
@@ -149,7 +150,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction
             confirm=_("Resume"),
             reason="optional",
         )
-    elif release.in_motion and not is_stuck and not frozen:
+    elif release.in_motion and not is_stuck and not is_frozen:
         yield ReleaseAction(
             release.pk,
             "pause",

@@ -7,7 +7,8 @@ from django.utils.translation import gettext as _
 
 from common.pages.badges import Tone, badge_of
 from common.sentences import joined
-from releases.freezing import freeze_holding, in_words
+from freezes.selectors import ActiveFreeze
+from releases.freezing import in_words
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.reconcilers.clock import clock_of
@@ -32,8 +33,16 @@ class ReleaseNotice:
     """The release that took its place: `title` reads on with `by #3`."""
 
 
-def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> ReleaseNotice | None:
-    """Return the notice; None while it simply runs. `word`: what was already said on the approval at hand."""
+def notice_of(
+    release: Release,
+    waiting: WaitingFor | None,
+    word: Approval | None,
+    frozen: ActiveFreeze | None = None,
+) -> ReleaseNotice | None:
+    """Return the notice; None while it simply runs.
+
+    `word`: what was already said on the approval at hand. `frozen`: the freeze that holds it.
+    """
     if not release.is_known_here:
         title = _("State: %(state)s") % {"state": word_of(release.state)}
         text = _("A newer release of Slipway wrote it: its processes take this release further.")
@@ -61,7 +70,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             release.paused_at,
             joined((_pause_reason(release), _("A candidate that turns bad is still rolled back."))),
         )
-    if frozen := freeze_holding(release):
+    if frozen is not None:
         return ReleaseNotice("warn", _("Frozen"), None, in_words(frozen), url="/releases/freezes/")
     if release.disturbed_at is not None:
         held = release.disturbance

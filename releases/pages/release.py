@@ -20,10 +20,12 @@ from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
 from common.sentences import clauses, listed
+from freezes.selectors import ActiveFreeze
 from gateway import selectors as gateway
 from models_registry.facts.comparison import Change, VersionComparison
 from models_registry.selectors import versions
 from releases import bake
+from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import JudgeVerdict
 from releases.messages import ReleaseMessage
@@ -116,8 +118,13 @@ class ReleasePage:
         return any(one.by_id == self._actor.user_id for one in self.given)
 
     @cached_property
+    def frozen(self) -> ActiveFreeze | None:
+        """Return the freeze that keeps it where it is."""
+        return freeze_holding(self.release) if self.release.in_motion else None
+
+    @cached_property
     def notice(self) -> notice.ReleaseNotice | None:
-        return notice.notice_of(self.release, self.waiting, self.word)
+        return notice.notice_of(self.release, self.waiting, self.word, self.frozen)
 
     @cached_property
     def decisions(self) -> list[actions.ReleaseAction]:
@@ -154,7 +161,7 @@ class ReleasePage:
 
     @cached_property
     def operations(self) -> list[actions.ReleaseAction]:
-        return actions.operations(self.release, self._actor, is_serving=self.is_serving)
+        return actions.operations(self.release, self._actor, is_serving=self.is_serving, frozen=self.frozen)
 
     @property
     def is_serving(self) -> bool:
