@@ -59,7 +59,7 @@ def test_a_profile_shows_where_a_services_code_spends_its_time(scene: Scene, tmp
     frames = {frame["name"] for frame in json.loads(answer.content)["shared"]["frames"]}
     assert any("spin_for_the_profile" in one for one in frames), frames
     entry = AuditRecord.objects.filter(action="worker.profile").get()
-    assert entry.detail == {"worker": name, "seconds": 5}
+    assert entry.detail == {"worker": name, "seconds": 5, "by": "py-spy"}
     for other in (operator, as_person("vic", scene, Role.VIEWER)):  # its process is gone; no right to it
         assert "Content-Disposition" not in take(other, name).headers
     assert AuditRecord.objects.filter(action="worker.profile").count() == 1
