@@ -111,7 +111,7 @@ def test_each_trap_is_caught(server: ScriptedServer) -> None:
     ):
         server.script = script
         assert rule in broken(server), rule
-    with scripted_server(Script(ttft=0.2, slots=1)) as one_slot:
+    with scripted_server(Script(ttft=0.2, tpot=0.001, slots=1)) as one_slot:
         assert "saturation" in broken(one_slot)
 
 
