@@ -16,7 +16,9 @@ from capacity.states import CapacityPlanKind, CapacityPlanState
 
 @dataclass(frozen=True)
 class CardLook:
-    """starts: workloads of the pool with free cards. changes: of the plan that the rest needs, if any."""
+    """Result of a look at the cards of a pool.
+
+    `starts`: workloads that get free cards. `changes`: changes of the plan that the rest needs, if any."""
 
     starts: tuple[tuple[Workload, CardGrant], ...] = ()
     waiting: tuple[Workload, ...] = ()

@@ -1,5 +1,6 @@
 """Steps of plans that move workloads: those that give way write checkpoints and stop, then others start."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,7 +31,7 @@ def ended(to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
     return move(to, save={"reason": reason, "state_since": now, "ended_at": now}, after=None)
 
 
-class CardMove(Step[CapacityPlan]):
+class CardMove(Step[CapacityPlan], ABC):
     effect = Effect.ABSOLUTE
 
     def intent(self, row: CapacityPlan) -> Mapping[str, Any]:
@@ -46,9 +47,9 @@ class CardMove(Step[CapacityPlan]):
             if workload is not None:
                 self.change(row, change, workload, operation.at)
 
+    @abstractmethod
     def change(self, row: CapacityPlan, change: Any, workload: Workload, now: datetime) -> None:
         """Ask for the part of this step."""
-        raise NotImplementedError
 
     def settle(self, row: CapacityPlan, seen: CardMoveLook, now: datetime) -> StepOutcome:
         if seen.is_stopped:
@@ -63,8 +64,9 @@ class CardMove(Step[CapacityPlan]):
             return ended(CapacityPlanState.FAILED, late % {"minutes": minutes}, now)
         return wait(LOOK_EVERY)
 
+    @abstractmethod
     def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
-        raise NotImplementedError
+        """Return the outcome once the step is done."""
 
 
 class ReleaseCards(CardMove):

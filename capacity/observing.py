@@ -160,7 +160,7 @@ def _seen(
 
 
 def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
-    """What must not move is neither given away nor counted as free."""
+    """Leave out what must not move: it is neither given away nor counted as free."""
     guarantee = max(member.guarantee, look.have) if look.held else member.guarantee
     limit = max(guarantee, look.have if look.held else member.limit)
     return Demand(member.service, guarantee, limit, member.weight, base, look.wanted, look.have)

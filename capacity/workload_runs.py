@@ -1,5 +1,6 @@
 """Steps of a workload: start on its cards, watch, ask for a checkpoint, stop, and back into the queue."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,7 +39,7 @@ class RunLook:
     refusal: str = ""
 
 
-class RunStep(Step[Workload]):
+class RunStep(Step[Workload], ABC):
     """A look at the present run, which may have ended whatever the row is about to do."""
 
     effect = Effect.ABSOLUTE
@@ -73,9 +74,9 @@ class RunStep(Step[Workload]):
     def why_away(self, row: Workload) -> str:
         return _("Its run was ended past it: it is queued again.")
 
+    @abstractmethod
     def judge(self, row: Workload, run: ObservedWorkload, now: datetime, save: dict[str, Any]) -> StepOutcome:
         """Return the outcome of a run that lives, or has not begun."""
-        raise NotImplementedError
 
 
 class StartRun(RunStep):

@@ -3,7 +3,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class FreezeEffect(TextChoices):
-    """What holds inside the times of a window."""
+    """Effect of a window on the releases that it concerns."""
 
     DENY = "deny", _("Releases are frozen inside")
     ALLOW = "allow", _("Releases are frozen outside")

@@ -71,7 +71,7 @@ class FreezeTime:
 
 @dataclass(frozen=True, slots=True)
 class FreezeVerdict:
-    """What freezes at a moment, and when it ends."""
+    """Window that freezes at a moment, and the end of the freeze."""
 
     by: int
     """Index of the window that freezes now."""

@@ -41,7 +41,7 @@ class GraphDrawing:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a task's node shows beside its name."""
+    """Figures that a task's node shows beside its name."""
 
     lines: tuple[str, ...] = ()
     is_bottleneck: bool = False

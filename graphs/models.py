@@ -35,7 +35,7 @@ class OfGraphs(TeamOwned[Any]):
 
 
 class TaskProfile(models.Model):
-    """How one task runs on one kind of machine, as it was measured there."""
+    """Measured times, memory and cores of one task on one kind of machine."""
 
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="profiles")
     task = models.CharField(max_length=100)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from json import dumps
 from typing import Any
@@ -12,7 +11,6 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
-from benchmarks import selectors as benchmarks
 from benchmarks.errors import BenchmarkOver
 from benchmarks.models import Benchmark
 from benchmarks.services import cancel_benchmark, create_benchmark
@@ -27,17 +25,22 @@ from model_store.backends.base import Ingested
 from models_registry import files
 from models_registry.models import Version
 from models_registry.services import imports
-from models_registry.services.evaluations import FigureInput, evaluate_version
 from models_registry.states import VersionState
 from optimization import inputs, output
-from optimization.accuracy import AccuracyOutcome, in_percent, outcome_of, read_scores
-from optimization.items import BINARY
+from optimization.accuracy import AccuracyOutcome, outcome_of, read_scores
 from optimization.limits import RunLimits
-from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
+from optimization.models import OptimizationRun
 from optimization.planning import ACTOR, benchmark_spec
 from optimization.programs.scoring import SCORES
-from optimization.speed import SpeedRatio, judge_speed, ratios_of
 from optimization.states import ENDED, MOVES, OptimizationState
+from optimization.verdicts import (
+    accuracy_gate,
+    benchmark_name,
+    benchmark_of,
+    keep_check,
+    ratios_beside_parent,
+    speed_gate,
+)
 
 LOOK_EVERY = timedelta(seconds=1)
 NICE = 10
@@ -160,11 +163,11 @@ class AwaitScoring(AwaitJob[OptimizationRun]):
         outcome, held = self._outcome, self._held
         assert outcome is not None  # noqa: S101 (as observed)
         assert held is not None  # noqa: S101
-        to, reason = _gate(outcome)
+        to, reason = accuracy_gate(outcome)
         save = {"state_since": now, "reason": reason, "progress": {}, **NEVER_LAUNCHED}
         if to in ENDED:
             save["ended_at"] = now
-        return move(to, note=reason, save=save, write=lambda: _keep_check(row, outcome, held, now))
+        return move(to, note=reason, save=save, write=lambda: keep_check(row, outcome, held, now))
 
     def failed(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
         why = self.why_given_up(row, seen, "The accuracy check")
@@ -181,14 +184,14 @@ class RunBenchmark(Step[OptimizationRun]):
         self._refusal = ""
 
     def act(self, row: OptimizationRun, operation: Operation) -> None:
-        if _benchmark_of(row) is not None:
+        if benchmark_of(row) is not None:
             return
         order = row.benchmark_order
         try:
             create_benchmark(
                 actor=ACTOR,
                 team=row.team,
-                name=_benchmark_name(row),
+                name=benchmark_name(row),
                 cluster=order["cluster"],
                 scenario=order["scenario"],
                 spec=benchmark_spec(order, [str(row.parent), str(row.child)]),
@@ -197,7 +200,7 @@ class RunBenchmark(Step[OptimizationRun]):
             self._refusal = str(error)
 
     def observe(self, row: OptimizationRun, operation: Operation) -> Benchmark | None:
-        return _benchmark_of(row)
+        return benchmark_of(row)
 
     def settle(self, row: OptimizationRun, seen: Benchmark | None, now: datetime) -> StepOutcome:
         if seen is None:
@@ -209,8 +212,8 @@ class RunBenchmark(Step[OptimizationRun]):
                 "state": seen.get_state_display().lower(), "reason": seen.reason
             }  # fmt: skip
             return _ended(OptimizationState.FAILED, now, said.strip(), benchmark=seen)
-        ratios = _ratios(row, seen)
-        to, reason = _speed_gate(ratios, float(row.benchmark_order["gain"]))
+        ratios = ratios_beside_parent(row, seen)
+        to, reason = speed_gate(ratios, float(row.benchmark_order["gain"]))
         speed = [one.as_json() for one in ratios]
         return _ended(to, now, reason, benchmark=seen, speed=speed)
 
@@ -226,7 +229,7 @@ class StopAll(StopJob[OptimizationRun]):
         if child is not None and child.state == VersionState.IMPORTING:
             with suppress(WrongState):
                 imports.stop(child, actor=ACTOR, reason=str(row))
-        if (benchmark := _benchmark_of(row)) is not None:
+        if (benchmark := benchmark_of(row)) is not None:
             with suppress(BenchmarkOver):
                 cancel_benchmark(benchmark, actor=ACTOR, reason=str(row))
 
@@ -325,88 +328,3 @@ def _begin_child(row: OptimizationRun) -> None:
     )
     imports.begin(child, actor=ACTOR)
     OptimizationRun.objects.filter(pk=row.pk).update(child=child)
-
-
-def _gate(outcome: AccuracyOutcome) -> tuple[OptimizationState, str]:
-    if outcome.verdict == "passed":
-        return OptimizationState.BENCHMARKING, ""
-    of = {name: one for name, one in outcome.results.items() if one.estimate.verdict == outcome.verdict}
-    name, found = min(of.items(), key=lambda one: one[1].estimate.high)
-    figures = {
-        "metric": name,
-        "parent": _shown(name, found.parent),
-        "child": _shown(name, found.child),
-        "margin": f"{in_percent(name, found.estimate.margin):.3g}",
-    }
-    if outcome.verdict == "failed":
-        said = _("Accuracy: %(metric)s %(child)s (parent %(parent)s) is worse by more than %(margin)s %%.")
-        return OptimizationState.REJECTED, said % figures
-    if (needed := found.estimate.needed_items) is None:
-        said = _(
-            "Accuracy: %(metric)s %(child)s (parent %(parent)s) is too near the margin of %(margin)s %%."
-        )
-        return OptimizationState.NEEDS_ITEMS, said % figures
-    said = _("Accuracy: %(items)s items cannot tell within %(margin)s %%; about %(needed)s would.")
-    figures |= {"items": f"{found.estimate.items:,}", "needed": f"{needed:,}"}
-    return OptimizationState.NEEDS_ITEMS, said % figures
-
-
-def _shown(metric: str, value: float) -> str:
-    return f"{value:.1%}" if metric in BINARY else f"{value:.3g}"
-
-
-def _keep_check(row: OptimizationRun, outcome: AccuracyOutcome, held: Ingested, now: datetime) -> None:
-    check = AccuracyCheck.objects.create(
-        run=row, items=outcome.items, sha256=held.sha256, size=held.size, worst=outcome.worst, created_at=now
-    )
-    for name, one in outcome.results.items():
-        told = asdict(one.estimate)
-        AccuracyVerdict.objects.create(
-            check_of=check,
-            metric=name,
-            parent_value=one.parent,
-            child_value=one.child,
-            result=told.pop("verdict"),
-            **told,
-        )
-    if row.child is None:
-        return
-    figures = [
-        FigureInput(
-            name=name, value=one.child, dataset=row.test["label"], unit="", is_higher_better=name in BINARY
-        )
-        for name, one in outcome.results.items()
-    ]
-    with suppress(SlipwayError):
-        evaluate_version(actor=ACTOR, version=row.child, figures=figures, reason=str(row))
-
-
-def _benchmark_name(row: OptimizationRun) -> str:
-    return f"optimization-{row.pk}"
-
-
-def _benchmark_of(row: OptimizationRun) -> Benchmark | None:
-    return Benchmark.objects.filter(team=row.team, name=_benchmark_name(row), created_by=ACTOR.name).first()
-
-
-def _ratios(row: OptimizationRun, benchmark: Benchmark) -> list[SpeedRatio]:
-    cells = {cell.version_id: cell for cell in benchmark.cells.all()}
-    child, parent = cells.get(row.child_id), cells.get(row.parent_id)
-    if child is None or parent is None:
-        return []
-    return ratios_of(benchmarks.compared(child, parent))
-
-
-def _speed_gate(ratios: list[SpeedRatio], gain: float) -> tuple[OptimizationState, str]:
-    found = judge_speed(ratios, gain=gain)
-    if found.is_passed:
-        return OptimizationState.PASSED, ""
-    if found.missing:
-        return OptimizationState.FAILED, _("The benchmark has too few valid runs for a verdict.")
-    if (worse := found.worse) is not None:
-        said = _("Benchmark: %(figure)s is %(ratio)s times as good as the parent's at rate %(rate)s.")
-        figures = {"figure": worse.name, "ratio": f"{worse.ratio:.2f}", "rate": f"{worse.rate:g}"}
-        return OptimizationState.REJECTED, said % figures
-    best = found.best.low if found.best and found.best.low else 0.0
-    said = _("Benchmark: a gain of %(gain)s times was demanded; at least %(found)s times is shown.")
-    return OptimizationState.REJECTED, said % {"gain": f"{gain:g}", "found": f"{best:.2f}"}

@@ -12,7 +12,7 @@ FASTER_IS_HIGHER: Mapping[str, bool] = {"output_rate": True, "ttft_p50": False, 
 
 @dataclass(frozen=True, slots=True)
 class SpeedRatio:
-    """How many times as good the child is at one rate; above 1 is better, whatever the figure."""
+    """Ratio of the child to its parent at one rate; above 1 the child is better, whatever the figure."""
 
     rate: float
     name: str

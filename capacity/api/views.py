@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from accounts.selectors import team_named
 from accounts.states import Right
 from capacity import selectors, services
-from capacity.api import serializers
+from capacity.api import fragment_serializers, group_serializers, serializers
 from capacity.filters import PlanFilter, PolicyFilter, PoolFilter
 from capacity.models import (
     CapacityPlan,
@@ -50,7 +50,7 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     inputs: ClassVar = {
         "create": serializers.NewPoolSerializer,
         "partial_update": serializers.PoolChange,
-        "defragment": serializers.DefragmentWish,
+        "defragment": fragment_serializers.DefragmentWish,
     }
     needs: ClassVar = dict.fromkeys(
         ("create", "partial_update", "destroy", "defragment"), Right.CAPACITY_WRITE
@@ -66,13 +66,13 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     def delete_one(self, instance: Pool, expected: int | None, reason: str) -> None:
         services.remove_pool(instance, actor=self.actor, reason=reason)
 
-    @extend_schema(responses={200: serializers.FragmentsSerializer})
+    @extend_schema(responses={200: fragment_serializers.FragmentsSerializer})
     @action(detail=True, methods=["get"])
     def fragments(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Jobs that could start now, by their cards and by rack, and over the last day."""
         pool = self.get_object()
         racks, samples = selectors.fragments_now(pool), selectors.card_samples(pool)
-        return Response(serializers.FragmentsSerializer({"racks": racks, "samples": samples}).data)
+        return Response(fragment_serializers.FragmentsSerializer({"racks": racks, "samples": samples}).data)
 
     @extend_schema(responses={200: serializers.CapacityPlanSerializer})
     @action(detail=True, methods=["post"])
@@ -110,8 +110,8 @@ class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoin
     """Online and offline groups of services' workers: requests first, jobs with the rest."""
 
     queryset = ServiceGroups.objects.select_related("member__pool__team").prefetch_related(LATEST_SWITCHES)
-    serializer_class = serializers.ServiceGroupsSerializer
-    inputs: ClassVar = {"update": serializers.ServiceGroupsWish}
+    serializer_class = group_serializers.ServiceGroupsSerializer
+    inputs: ClassVar = {"update": group_serializers.ServiceGroupsWish}
     lookup_field = "member__service"
     lookup_url_kwarg = "service"
     lookup_value_converter = "slug"

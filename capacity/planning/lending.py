@@ -95,7 +95,10 @@ class Preemption:
 
 @dataclass(frozen=True)
 class LendingPlan:
-    """starts: on free cards. reserved: by machine, for whom and from when. held: codes of who waits."""
+    """Plan of a pool's cards.
+
+    `starts`: workloads that get free cards. `reserved`: by machine, the workload that it is kept for and from
+    when. `held`: by waiting workload, the code of its reason."""
 
     starts: tuple[CardGrant, ...] = ()
     preemptions: tuple[Preemption, ...] = ()

@@ -32,8 +32,11 @@ class ReplayPoint:
 
 @dataclass(frozen=True)
 class Replay:
-    """violations: share of the work that waited over a second. harvest: share of all workers' time that was
-    left. moves: workers started and ended a day."""
+    """Result of a replay.
+
+    `violations`: share of the work that waited over a second. `harvest`: share of all workers' time that was
+    left. `moves`: workers started and ended a day.
+    """
 
     violations: float
     harvest: float

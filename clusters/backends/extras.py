@@ -100,7 +100,7 @@ class SupportsCleanup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterJobPlace:
-    """Where a cluster runs jobs of ours on machines that a job names."""
+    """Place in a cluster for jobs of ours, each on a machine that it names."""
 
     runner: "ClusterJobRunner"
     control_plane: str

@@ -84,7 +84,7 @@ class OfOneGraph(ListEndpoint, CreateEndpoint):
 
 
 class TaskProfiles(OfOneGraph):
-    """How the tasks of a graph run on each kind of machine."""
+    """Profiles of the tasks of a graph on each kind of machine."""
 
     queryset = TaskProfile.objects.select_related("graph")
     serializer_class = serializers.TaskProfileSerializer

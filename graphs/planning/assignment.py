@@ -51,7 +51,7 @@ class TaskChoice:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
-    """Where a replica may stand: a card with its machine, or the cores of a machine."""
+    """Place for replicas: a card with its machine, or the cores of a machine."""
 
     machine: PlanMachine
     card: CardSlot | None = None
@@ -98,9 +98,9 @@ def _dominates(better: TaskChoice, worse: TaskChoice, by_latency: bool) -> bool:
 
 @dataclass
 class Assignment:
-    """One choice for each task, and how many replicas of it stand in each place.
+    """Choice of an option for each task, and of the number of its replicas in each place.
 
-    shares: of a task's items by place; empty: every replica has as many.
+    `shares`: share of a task's items by place; empty: every replica has as many.
     """
 
     request: PlanRequest
@@ -125,8 +125,10 @@ class Assignment:
 
     @cached_property
     def demands(self) -> dict[PlaceKey, list[float]]:
-        """By place: bytes of memory, and seconds of use for one item of the graph; for a machine its bytes
-        moved as well. A machine's own are under `(machine, "")`."""
+        """Return by place the bytes of memory and the seconds of use for one item of the graph.
+
+        A machine stands under `(machine, "")`, with the bytes that it moves as well.
+        """
         sums: dict[PlaceKey, list[float]] = {}
         for task, places in self.counts.items():
             choice = self.choices[task]

@@ -107,7 +107,7 @@ def _what_if(request: PlanRequest, plan: PlannedGraph) -> list[WhatIf]:
 
 
 def _refusals(request: PlanRequest, plan: PlannedGraph) -> list[OptionRefusal]:
-    """By the relaxed program with the option forced, whose optimum no whole plan beats."""
+    """Judge an option by the relaxed program in which it is forced: no whole plan beats its optimum."""
     found = []
     before = objective_value(plan)
     kinds = groups_by_kind(request)

@@ -76,7 +76,7 @@ class CardSlot:
 
 @dataclass(frozen=True, slots=True)
 class PlanMachine:
-    """One machine with its cards. bandwidth: bytes a second between tasks."""
+    """Machine with its cards. `bandwidth`: bytes a second between tasks."""
 
     name: str
     cores: float

@@ -33,7 +33,7 @@ class LinearProgram:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSolution:
-    """values: none where nothing feasible was found. bound: no solution has a higher objective."""
+    """Solution of a program. `values`: empty: none is feasible. `bound`: highest objective that may exist."""
 
     values: tuple[float, ...]
     objective: float

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx2
 
 from controlplane.sample.place import SampleTarget
-from controlplane.sample.play import TIDE, SampleRun, ready_tide
+from controlplane.sample.play import SampleRun, ready_tide
+from controlplane.sample.stories import TIDE
 from controlplane.sample.tide.traffic import TIMEOUT_SECONDS, Tide
 from perf.required import RequiredFigure, at_most, report
 from slipway.client import Client, Document, at

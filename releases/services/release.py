@@ -2,7 +2,6 @@ from django.db import IntegrityError, transaction
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors as fleet
@@ -14,24 +13,20 @@ from common.actor import Actor
 from common.numbers import next_number
 from common.reconcile import kernel
 from freezes.errors import Frozen
-from gateway import selectors as gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
-from models_registry.selectors import versions
-from models_registry.states import VersionState
-from releases.declared import not_declared
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.freezing import freeze_holding, in_words
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
-from releases.plans.builtin import DIRECT, ROLLBACK, WARM_ROLLBACK, builtin_plan
+from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.later import refuse_later
 from releases.plans.plan import PlanSpec, plan_hash
 from releases.selectors.plans import plan_named, policy_of, usual_plan_of
-from releases.services.changes import OF_WORKERS, differs_from_stable
+from releases.services.changes import OF_WORKERS
 from releases.services.freezing import pause_automation, record_override, refuse_frozen
-from releases.services.pods import uncounted
 from releases.services.policy import let_pass, record_bypass
+from releases.services.releasable import check_possible, check_releasable, image_before, image_fault
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
 
 
@@ -153,7 +148,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             actor=actor,
             reason=reason,
             undoes=release,
-            image=_image_before(release, service),
+            image=image_before(release, service),
         )
 
 
@@ -212,8 +207,8 @@ def begin(
     warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.
-        _check_releasable(service, version, image=image)
-    _check_possible(service, version, plan, undoes=undoes)
+        check_releasable(service, version, image=image)
+    check_possible(service, version, plan, undoes=undoes)
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None
@@ -282,24 +277,6 @@ def begin(
     return release
 
 
-def _check_possible(service: Service, version: Version, plan: PlanSpec, *, undoes: Release | None) -> None:
-    """Raises NotReleasable where the gateway or the workers cannot do what the plan asks."""
-    if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
-        raise NotReleasable(lacks)
-    unable = gateway.cannot(service.cluster_id)
-    for number, step in enumerate(plan.steps, start=1):
-        if service.stable_version_id is not None and (why := unable.get(step.needs)):
-            words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
-            raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
-    if service.stable_version is not None and undoes is None:
-        versions = (version, service.stable_version)
-        why = uncounted(service, plan) or not_declared(plan.judge, engine=service.engine, versions=versions)
-        if why:
-            raise NotReleasable(why)
-    if service.stable_version_id is None:
-        _refuse_comparing(plan)
-
-
 def _insert(release: Release, service: Service) -> None:
     """Raises AlreadyInMotion when the service has another release."""
     # What keeps it to one of a service is an index over the states that are known here.
@@ -314,17 +291,6 @@ def _insert(release: Release, service: Service) -> None:
         if moving is None:
             raise
         raise _already(service, moving) from None
-
-
-def _refuse_comparing(plan: PlanSpec) -> None:
-    """Raises NotReleasable."""
-    for number, step in enumerate(plan.steps, start=1):
-        if step.compares:
-            words = _(
-                "No version serves yet that step %(number)s of the plan (%(step)s) could be compared with: "
-                "take the plan %(plan)s."
-            )
-            raise NotReleasable(words % {"number": number, "step": step.spoken(), "plan": DIRECT})
 
 
 def _already(service: Service, moving: Release) -> AlreadyInMotion:
@@ -367,50 +333,3 @@ def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
             _("The release has ended: it is %(release)s.") % {"release": word_of(release.state)}
         )
     events.publish(ReleaseMoved(release.pk, release.service_id))
-
-
-def _check_releasable(service: Service, version: Version, *, image: RuntimeImage | None) -> None:
-    if version.model_id != service.model_id:
-        raise NotReleasable(
-            _("%(version)s is not a version of %(model)s, which %(service)s serves.")
-            % {"version": version, "model": service.model, "service": service.name}
-        )
-    if version.state != VersionState.READY:
-        raise NotReleasable(
-            _("%(version)s is %(state)s: only a ready version can be released.")
-            % {"version": version, "state": version.get_state_display().lower()}
-        )
-    if damages := versions.damages(version):
-        raise NotReleasable(
-            _(
-                "%(version)s is damaged: %(damages)s of its stored files are broken or missing. It "
-                "can be released when they are repaired, or imported anew."
-            )
-            % {"version": version, "damages": len(damages)}
-        )
-    if service.stable_version_id == version.pk and not differs_from_stable(service, image=image):
-        raise NotReleasable(
-            _("%(version)s already serves all traffic of %(service)s, with these settings.")
-            % {"version": version, "service": service.name}
-        )
-
-
-def image_fault(image: RuntimeImage, *, engine: str, team: Team) -> str:
-    """Why a service of the team with this engine cannot name the image; empty if it can."""
-    if image.team_id not in (None, team.pk):
-        return _("Image %(image)s belongs to another team than %(team)s.") % {
-            "image": image,
-            "team": team.name,
-        }
-    return (
-        ""
-        if image.engine == engine
-        else _("Image %(image)s is of %(engine)s, not of %(engine_2)s.")
-        % {"image": image, "engine": image.engine, "engine_2": engine}
-    )
-
-
-def _image_before(release: Release, service: Service) -> RuntimeImage | None:
-    """Return the image that served before it; None if it cannot be named any more."""
-    image = fleet.image_of(release.stable_deployment)
-    return image if image and not image_fault(image, engine=service.engine, team=service.team) else None

@@ -28,7 +28,8 @@ from releases.policy import PolicyTerm, lowered, shortfalls
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.pods import check_pods
 from releases.services.policy import may_lower, parse_policy, record_lowering
-from releases.services.release import begin, image_fault
+from releases.services.releasable import image_fault
+from releases.services.release import begin
 from serving.engines.registry import SERVED_ENGINES
 
 

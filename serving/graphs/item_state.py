@@ -121,7 +121,7 @@ class ItemState:
         return broken[0] if broken else ListRef(elements)
 
     def origin(self, name: str, path: Path) -> tuple[str, Path]:
-        """Where the value of a node that was skipped comes from; a constant is its own."""
+        """Return the source of the value of a node that was skipped; a constant is its own."""
         while name in self.skipped:
             otherwise = self.routes.nodes[name].otherwise
             if otherwise is None or not otherwise.name:

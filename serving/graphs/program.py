@@ -1,16 +1,13 @@
 """A graph as users write it: tasks, and calls of them that are recorded instead of run."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, get_type_hints, overload
 
 from serving.fields import ProtocolError
 from serving.graphs import edge_types
 from serving.graphs.description import (
-    DEVICES,
-    LARGEST_BATCH,
-    LONGEST_WAIT_MS,
     GraphDescription,
     GraphInput,
     GraphOutput,
@@ -20,43 +17,10 @@ from serving.graphs.description import (
     check,
 )
 from serving.graphs.errors import refused, user_line
+from serving.graphs.task_options import Batch, TaskOptions
 
 _open: list["Graph"] = []
 """Graphs whose `with` block runs, the innermost last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """At most `max_size` items run together; the first of them waits `max_wait_ms` for others at most."""
-
-    max_size: int = 8
-    max_wait_ms: float = 20.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.max_size <= LARGEST_BATCH or not 0 <= self.max_wait_ms <= LONGEST_WAIT_MS:
-            raise refused(
-                f"Batch: max_size is from 1 to {LARGEST_BATCH}, max_wait_ms to {LONGEST_WAIT_MS:.0f}"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskOptions:
-    """Options of a task. `retries`: of an item whose call raised; what a process that died was working on is
-    tried again in any case. `timeout_seconds`: of one call, after which its process is replaced. `cores`:
-    that one call uses. `model`: MODEL:VERSION of the registry whose files `load` is given."""
-
-    batch: Batch = Batch(max_size=1, max_wait_ms=0.0)
-    device: str = "any"
-    model: str = ""
-    retries: int = 0
-    timeout_seconds: float = 300.0
-    cores: int = 1
-
-    def __post_init__(self) -> None:
-        if self.device not in DEVICES:
-            raise refused(f"device must be one of {', '.join(DEVICES)}, not {self.device!r}")
-        if not (0 <= self.retries <= 100 and 0 < self.timeout_seconds <= 86_400 and self.cores >= 1):
-            raise refused("retries are from 0 to 100, timeout_seconds to 86400, cores from 1")
 
 
 class Task:
@@ -122,7 +86,7 @@ class LoadedTask:
         self.line = user_line()
 
     def make(self, files: Mapping[str, Any]) -> Callable[..., Any]:
-        """What runs it in its process: `run` of the loaded object, or the function."""
+        """Return what runs it in its process: `run` of the loaded object, or the function."""
         if not self.task.is_class:
             return self.task.target
         made = self.task.target(*self.arguments, **self.named)
@@ -410,14 +374,6 @@ def _source(value: Any) -> ValueSource:
     if isinstance(value, GraphValue):
         return ValueSource(name=value._name, path=value._path)
     return ValueSource(constant=repr(value)[:100])
-
-
-def follow(value: Any, path: Sequence[str | int]) -> Any:
-    """The field of a value that a path leads to. Raises KeyError, AttributeError or IndexError."""
-    for step in path:
-        is_key = isinstance(step, int) or isinstance(value, Mapping)
-        value = value[step] if is_key else getattr(value, str(step))
-    return value
 
 
 @overload

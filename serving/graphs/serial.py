@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from serving.graphs.errors import ItemFailed
-from serving.graphs.program import Graph, GraphNode, GraphValue, follow
+from serving.graphs.paths import follow
+from serving.graphs.program import Graph, GraphNode, GraphValue
 from serving.runtime.gpu_model import Files
 
 

@@ -83,7 +83,7 @@ class GraphServer:
 
 
 class _Connection:
-    """One request of a handler; it ends the item by hanging up."""
+    """Request of a handler, which ends its item when the client hangs up."""
 
     @staticmethod
     async def serve(

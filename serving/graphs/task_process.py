@@ -18,7 +18,8 @@ from serving.graphs.description import GraphDescription
 from serving.graphs.encoding import decode_named
 from serving.graphs.errors import GraphError, ItemFailed
 from serving.graphs.loading import load_graph
-from serving.graphs.program import Graph, GraphValue, follow
+from serving.graphs.paths import follow
+from serving.graphs.program import Graph, GraphValue
 from serving.graphs.routes import GraphRoutes, Part, PartMode
 from serving.graphs.serial import look_up, reason_of_failure
 from serving.graphs.wire import BodyReader, ResultPacker, read_beside

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from serving.graphs.encoding import encode_output
-from serving.graphs.program import follow
+from serving.graphs.paths import follow
 from serving.graphs.routes import Part, PartMode
 from serving.runtime.arena import Arena, Bytes
 from serving.runtime.packing import pack

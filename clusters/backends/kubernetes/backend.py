@@ -47,6 +47,7 @@ from clusters.backends.kubernetes.pods import (
     is_left_over,
     worker_of,
 )
+from clusters.backends.kubernetes.pods_refused import check_pods_can_be_made
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.scaling import begin_with, scale_of
@@ -143,7 +144,7 @@ class KubernetesCluster:
                 before, found = self._put(document, fence, begins)
             if spec.scale_turn is not None and before is None:
                 begin_with(self._client, spec, namespace)
-            _check_pods_can_be_made(before, found)
+            check_pods_can_be_made(before, found)
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
             if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
                 raise CannotRun(f"Its pods cannot be made: {why}")
@@ -387,21 +388,3 @@ class KubernetesCluster:
 def _is_our_update(entry: Object) -> bool:
     ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Update"
     return ours and not entry.get("subresource")
-
-
-def _check_pods_can_be_made(before: Object | None, deployment: Object) -> None:
-    """Raises CannotRun when the controller said of what is written there that it may not make a pod.
-
-    A Deployment's annotations count in its generation, and our fence is one: what was said of it before that
-    holds while nothing else changes.
-    """
-    status = deployment.get("status") or {}
-    is_same = before is not None and before["spec"] == deployment["spec"]
-    said_of = before if before is not None and is_same else deployment
-    if status.get("observedGeneration", 0) < said_of["metadata"].get("generation", 0):
-        return
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            raise CannotRun(
-                f"Its pods cannot be made: {condition.get('message', condition.get('reason', ''))}"
-            )

@@ -51,7 +51,7 @@ class ClusterJobs(KubernetesJobs):
 
     @property
     def _namespace(self) -> str:
-        """Of the workers: none of these is privileged."""
+        """Return the namespace of the workers, since no job is privileged."""
         return self._settings.namespace
 
     def _pod(self, spec: JobSpec, image: str) -> Object:

@@ -17,7 +17,8 @@ from controlplane.sample.place import (
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import TEXT, TIDE, TRANSLATE, VISION, SampleRun, play, play_benchmark, play_tide
+from controlplane.sample.play import SampleRun, play, play_benchmark, play_tide
+from controlplane.sample.stories import TEXT, TIDE, TRANSLATE, VISION
 from slipway.client import Client
 from slipway.exits import CommandFailed
 

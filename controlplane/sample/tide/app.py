@@ -43,7 +43,7 @@ class Rater(serve.GpuModel):
 app = serve.App(processes=2, title="Pictures")
 
 
-class Picture(BaseModel):
+class TidePicture(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
 
@@ -61,7 +61,7 @@ def _rated(seed: int) -> float:
 
 
 @app.post("/rate", warm_up={"seed": 1})
-def rate(asked: Picture) -> Rating:
+def rate(asked: TidePicture) -> Rating:
     """The rating of a picture."""
     return Rating(rating=_rated(asked.seed))
 

@@ -18,8 +18,9 @@ from serving.graphs.item_state import (
     Ref,
     Unit,
 )
+from serving.graphs.paths import follow
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
-from serving.graphs.program import Graph, GraphValue, follow
+from serving.graphs.program import Graph, GraphValue
 from serving.graphs.routes import Part, PartMode
 from serving.graphs.scheduler import GraphScheduler, Happened, Lease
 from serving.graphs.serial import SerialRun, call_alone, reason_of_failure
