@@ -1,6 +1,6 @@
 """Every write of freezes."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -19,7 +19,9 @@ from common.reconcile import kernel
 from freezes.errors import InvalidFreeze
 from freezes.events import FreezeChanged
 from freezes.models import Freeze
-from freezes.windows import HORIZON, BadRecurrence
+from freezes.windows import BadRecurrence
+
+FIRST_WITHIN = timedelta(days=3 * 366)
 
 FIELDS = ("name", "effect", "service", "starts_at", "zone", "minutes", "recurrence", "reason")
 
@@ -107,7 +109,7 @@ def _check(row: Freeze) -> None:
     if not 2020 <= row.starts_at.year <= 2100:
         raise InvalidFreeze(fields={"starts_at": [_("Choose a time between the years 2020 and 2100.")]})
     try:
-        first = next(row.window.times(row.starts_at, row.starts_at + HORIZON), None)
+        first = next(row.window.times(row.starts_at, row.starts_at + FIRST_WITHIN), None)
     except BadRecurrence as error:
         wrong = _(
             "This is no recurrence rule of RFC 5545 that is understood (%(why)s). Write one such as "

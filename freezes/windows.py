@@ -5,9 +5,10 @@ Monday at 08:00, also where summer time begins or ends in between. A wall time t
 as one hour later; of a wall time that comes twice, the first is taken.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
@@ -15,8 +16,8 @@ from zoneinfo import ZoneInfo
 from dateutil import tz
 from dateutil.rrule import rrulestr
 
-HORIZON = timedelta(days=3 * 366)
-"""A moment further ahead is not looked for."""
+HORIZON = timedelta(days=400)
+"""An end further ahead is not looked for."""
 LONGEST = timedelta(days=366)
 FREQUENCIES = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 LAST_YEAR = 2100
@@ -51,9 +52,9 @@ class FreezeWindow:
         for begin in _begins(self, first.date(), last.date()):
             starts, ends = _instant(begin, zone), _instant(begin + length, zone)
             is_skipped = not tz.datetime_exists(begin.replace(tzinfo=zone))
-            time = FreezeTime(starts, starts + length if is_skipped else ends)
-            if time.ends_after(after) and time.begin < before:
-                yield time
+            found = FreezeTime(starts, starts + length if is_skipped else ends)
+            if found.ends_after(after) and found.begin < before:
+                yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,20 @@ def parsed_rule(text: str, start: datetime, zone: ZoneInfo) -> Iterator[datetime
     return islice(begins, int(count) if count else None)
 
 
-@lru_cache(maxsize=4096)
-def _begins(window: FreezeWindow, first: date, last: date) -> tuple[datetime, ...]:
+def _begins(window: FreezeWindow, first: date, last: date) -> Sequence[datetime]:
     """Return the wall times at which the window begins, from the first day to the last."""
+    begins = _begins_of_years(window, first.year, last.year)
+    after, until = datetime.combine(first, time.min), datetime.combine(last, time.max)
+    return begins[bisect_left(begins, after) : bisect_right(begins, until)]
+
+
+@lru_cache(maxsize=1024)
+def _begins_of_years(window: FreezeWindow, first: int, last: int) -> tuple[datetime, ...]:
+    """Follow the rule once for whole years: it can only be followed from its start."""
     zone = ZoneInfo(window.zone)
     start = window.starts_at.astimezone(zone).replace(tzinfo=None)
     begins = parsed_rule(window.recurrence, start, zone) if window.recurrence else iter([start])
-    return tuple(begin for begin in takewhile(lambda at: at.date() <= last, begins) if begin.date() >= first)
+    return tuple(begin for begin in takewhile(lambda at: at.year <= last, begins) if begin.year >= first)
 
 
 def _instant(wall: datetime, zone: ZoneInfo) -> datetime:
@@ -159,16 +167,16 @@ def _cause(windows: Sequence[FreezeWindow], moment: datetime) -> int | None:
 
 def _holding(window: FreezeWindow, moment: datetime) -> list[FreezeTime]:
     soon = moment + timedelta(microseconds=1)
-    return [time for time in window.times(moment, soon) if time.holds(moment)]
+    return [one for one in window.times(moment, soon) if one.holds(moment)]
 
 
 def _end(windows: Sequence[FreezeWindow], cause: int, moment: datetime) -> datetime | None:
     """Return when that window stops to freeze; None: not within the horizon."""
     if windows[cause].denies:
-        ends = [time.end for time in _holding(windows[cause], moment)]
+        ends = [one.end for one in _holding(windows[cause], moment)]
         return None if None in ends else max(end for end in ends if end)
     opens = [
-        next((time.begin for time in window.times(moment, moment + HORIZON) if time.begin > moment), None)
+        next((one.begin for one in window.times(moment, moment + HORIZON) if one.begin > moment), None)
         for window in windows
         if not window.denies
     ]

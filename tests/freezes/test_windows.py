@@ -1,5 +1,6 @@
 """When windows freeze, by the clocks of their zones."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freezes.windows import BadRecurrence, FreezeWindow, frozen_at, parsed_rule
+from freezes.windows import BadRecurrence, FreezeTime, FreezeWindow, frozen_at, parsed_rule
 
 
 def at(text: str) -> datetime:
@@ -100,6 +101,24 @@ def test_a_rule_that_is_not_understood_is_refused(rule: str) -> None:
         parsed_rule(rule, datetime(2026, 1, 1), ZoneInfo("Europe/Paris"))  # noqa: DTZ001 (a wall time)
 
 
+def test_a_window_that_never_ends_by_itself_is_followed_in_little_work() -> None:
+    """A daily window longer than a day freezes for ever: each look must still be cheap."""
+    daily = weekends(recurrence="FREQ=DAILY")
+    calls = 0
+
+    class Counted(FreezeWindow):
+        def times(self, after: datetime, before: datetime) -> Iterator[FreezeTime]:
+            nonlocal calls
+            calls += 1
+            return super().times(after, before)
+
+    values = (daily.denies, daily.starts_at, daily.zone, daily.minutes, daily.recurrence)
+    verdict = frozen_at([Counted(*values)], at("2026-06-01T12:00Z"))
+    assert verdict is not None
+    assert verdict.until is None
+    assert calls < 1_000
+
+
 HOURS = st.integers(0, 24 * 40)
 
 
@@ -130,4 +149,4 @@ def test_the_end_is_the_first_moment_at_which_nothing_freezes(windows: list[Free
     probe = moment
     while probe < min(end, horizon):
         assert frozen_at(windows, probe) is not None
-        probe += timedelta(hours=13)
+        probe += timedelta(days=5)
