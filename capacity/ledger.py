@@ -89,9 +89,13 @@ class CardLedger:
         ]
 
     def limits(self) -> list[LendingPool]:
-        return [
-            limits_of(pool, sum(machine.cards for machine in self.of(pool))) for pool in self.pools.values()
-        ]
+        """Return the limits of each pool, of which it guarantees no more cards than its machines have now."""
+        limits = []
+        for pool in self.pools.values():
+            has = sum(machine.cards for machine in self.of(pool))
+            found = limits_of(pool, has)
+            limits.append(replace(found, guarantee=min(found.guarantee, has)))
+        return limits
 
     def waiting(self) -> list[WaitingWorkload]:
         return [
@@ -182,6 +186,8 @@ def _machines(
         if pool is None or not cards:
             continue
         held = sum(count for resource in room.used.values() for count in resource.values())
+        # The count of pods comes late: whatever starts may not be in it yet, and strangers would seem to be us.
+        ours = [one for one in holders.get(room.name, {}).values() if one.state != WorkloadState.STARTING]
         found.append(
             PoolMachineCards(
                 name=room.name,
@@ -190,7 +196,7 @@ def _machines(
                 rack=place_of(node.labels).get("rack", ""),
                 model=room.gpu_type,
                 closed=_why_closed(node, is_ill=node.pk in ill),
-                others=max(0, held - len(holders.get(room.name, {}))),
+                others=max(0, held - len(ours)),
             )
         )
     closed = next((why for node in nodes.values() if (why := _why_closed(node, is_ill=node.pk in ill))), "")

@@ -15,6 +15,7 @@ from capacity.models import CapacityPlan, Workload
 from capacity.pages import PAGES
 from capacity.pruning import RULES
 from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler, ServiceGroupsReconciler
+from capacity.reconcilers.workloads import WorkloadReconciler
 from capacity.states import (
     CapacityPlanKind,
     CapacityPlanState,
@@ -24,7 +25,6 @@ from capacity.states import (
     WorkloadKind,
     WorkloadState,
 )
-from capacity.workload_runs import WorkloadReconciler
 from common.actor import Actor
 from common.choices import ChoiceSet
 from common.declared import AppManifest

@@ -9,10 +9,10 @@ from django.utils.translation import gettext_lazy
 
 from accounts.resource_pages import NewTeamRowForm, ResourceColumn, ResourceVerb, TeamResource
 from accounts.states import Right
-from capacity import workload_services
 from capacity.filters import WorkloadFilter
 from capacity.models import MOST_CARDS, Workload
 from capacity.selectors import pool_named
+from capacity.services import workloads as workload_services
 from capacity.states import HOLDING, WorkloadKind, WorkloadState
 from common.actor import Actor
 

@@ -33,7 +33,9 @@ class FreezeOwnerForm(forms.Form):
 
 
 class StopForm(FreezeOwnerForm):
-    reason = forms.CharField(max_length=MAX_REASON, label=_("Reason"), help_text=_("Shown to whoever waits."))
+    reason = forms.CharField(
+        max_length=MAX_REASON, label=_("Reason"), help_text=_("Shown on releases that are held.")
+    )
 
 
 class FreezeForm(FreezeOwnerForm):
@@ -70,7 +72,7 @@ class FreezeForm(FreezeOwnerForm):
         required=False,
         label=_("Reason"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("Shown to whoever waits."),
+        help_text=_("Shown on releases that are held."),
     )
 
     field_order = ("name", "team", "service", "cluster", "effect", "zone", "starts_at", "hours", "recurrence")

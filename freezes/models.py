@@ -41,6 +41,7 @@ class Freeze(Revised):
     reason = models.TextField(blank=True)
     created_by = models.CharField(max_length=200, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
     """When a person removed it; it stays for the record."""
     ended_by = models.CharField(max_length=200, blank=True, editable=False)
@@ -60,5 +61,10 @@ class Freeze(Revised):
     @property
     def window(self) -> FreezeWindow:
         return FreezeWindow(
-            self.effect == FreezeEffect.DENY, self.starts_at, self.zone, self.minutes, self.recurrence
+            self.effect == FreezeEffect.DENY,
+            self.starts_at,
+            self.zone,
+            self.minutes,
+            self.recurrence,
+            self.team_id,
         )

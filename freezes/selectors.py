@@ -34,9 +34,20 @@ def over(*, team: Any, service: Any, cluster: Any) -> FreezeRows:
     )
 
 
-def freeze_now(*, team: int, service: str, cluster: int, at: datetime | None = None) -> ActiveFreeze | None:
-    """Return the freeze that holds for the service; None: its releases may advance."""
-    return holding(over(team=team, service=service, cluster=cluster), at)
+def freeze_now(
+    *,
+    team: int,
+    service: str,
+    cluster: int,
+    at: datetime | None = None,
+    made_after: datetime | None = None,
+) -> ActiveFreeze | None:
+    """Return the freeze that holds for the service; None: its releases may advance.
+
+    `made_after`: only freezes that were made or changed later count; None: all.
+    """
+    rows = over(team=team, service=service, cluster=cluster)
+    return holding(rows.filter(changed_at__gt=made_after) if made_after else rows, at)
 
 
 def holding(freezes: Iterable[Freeze], at: datetime | None = None) -> ActiveFreeze | None:

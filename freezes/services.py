@@ -50,7 +50,7 @@ def change_freeze(
     if row.is_stop or row.ended_at:
         raise InvalidFreeze(fields={"name": [_("Only a window can be changed: end the stop instead.")]})
     with transaction.atomic():
-        row.change(expected=expected, **changes)
+        row.change(expected=expected, changed_at=kernel.clock(), **changes)
         _check(row)
         _record(row, actor, "freeze.change", reason_of_change)
     return row
@@ -72,13 +72,14 @@ def stop_releases(*, actor: Actor, team: Team | None, reason: str) -> Freeze:
     """
     require_for_owner(actor, Right.FREEZES_STOP, team)
     if not reason.strip():
-        raise InvalidFreeze(fields={"reason": [_("Say why: whoever waits reads it.")]})
+        raise InvalidFreeze(fields={"reason": [_("Give a reason: it is shown on releases that are held.")]})
     name = f"Stop by {actor.name}"  # untranslated
     row = Freeze(team=team, name=name, reason=reason, starts_at=kernel.clock(), created_by=actor.name)
     return _insert(row, actor, "freeze.stop")
 
 
 def _insert(row: Freeze, actor: Actor, verb: str) -> Freeze:
+    row.created_at = row.changed_at = kernel.clock()
     _check(row)
     with transaction.atomic():
         row.save()

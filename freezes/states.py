@@ -5,5 +5,5 @@ from django.utils.translation import gettext_lazy as _
 class FreezeEffect(TextChoices):
     """Effect of a window on the releases that it concerns."""
 
-    DENY = "deny", _("Releases are frozen inside")
-    ALLOW = "allow", _("Releases are frozen outside")
+    DENY = "deny", _("Deny (frozen during the window)")
+    ALLOW = "allow", _("Allow (frozen outside the window)")

@@ -39,6 +39,8 @@ class FreezeWindow:
     """Length of each of its times; None: without an end."""
     recurrence: str = ""
     """Recurrence rule, such as `FREQ=WEEKLY;BYDAY=FR`; empty: once."""
+    owner: int | None = None
+    """Team that made it; None: the installation. Nobody allows what another forbids."""
 
     def times(self, after: datetime, before: datetime) -> Iterator["FreezeTime"]:
         """Return its times that overlap the stretch, in order. Raises BadRecurrence."""
@@ -95,8 +97,11 @@ def parsed_rule(text: str, start: datetime, zone: ZoneInfo) -> Iterator[datetime
         parts["UNTIL"] = f"{_moment(until).astimezone(zone):%Y%m%dT%H%M%S}"
     if until[:4] > str(LAST_YEAR):
         raise BadRecurrence(f"UNTIL must be in {LAST_YEAR} at the latest")
-    if not all(number.isdigit() and int(number) for number in (count or "1", parts.get("INTERVAL", "1"))):
-        raise BadRecurrence("COUNT and INTERVAL must be at least 1")
+    for number in (count or "1", parts.get("INTERVAL", "1")):
+        if not (number.isdecimal() and len(number) <= 6 and int(number)):
+            raise BadRecurrence("COUNT and INTERVAL must be from 1 to 999999")
+    if parts.keys() & {"BYHOUR", "BYMINUTE", "BYSECOND"}:
+        raise BadRecurrence("BYHOUR, BYMINUTE and BYSECOND are not supported")
     try:
         begins = rrulestr(";".join(f"{name}={value}" for name, value in parts.items()), dtstart=start)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -156,12 +161,13 @@ def frozen_at(windows: Sequence[FreezeWindow], moment: datetime) -> FreezeVerdic
 
 def _cause(windows: Sequence[FreezeWindow], moment: datetime) -> int | None:
     """Return the index of the window that freezes at the moment."""
-    allowing = [index for index, window in enumerate(windows) if not window.denies]
     for index, window in enumerate(windows):
         if window.denies and _holding(window, moment):
             return index
-    if allowing and not any(_holding(windows[index], moment) for index in allowing):
-        return allowing[0]
+    for owner in dict.fromkeys(window.owner for window in windows if not window.denies):
+        own = [n for n, window in enumerate(windows) if not window.denies and window.owner == owner]
+        if not any(_holding(windows[index], moment) for index in own):
+            return own[0]
     return None
 
 
@@ -178,6 +184,6 @@ def _end(windows: Sequence[FreezeWindow], cause: int, moment: datetime) -> datet
     opens = [
         next((one.begin for one in window.times(moment, moment + HORIZON) if one.begin > moment), None)
         for window in windows
-        if not window.denies
+        if not window.denies and window.owner == windows[cause].owner
     ]
     return min((begin for begin in opens if begin), default=None)

@@ -1,5 +1,7 @@
 """Which freeze holds a release."""
 
+from datetime import datetime
+
 from django.utils.translation import gettext as _
 
 from common.pages import formats
@@ -9,22 +11,28 @@ from freezes.selectors import ActiveFreeze, freeze_now
 from releases.models import Release, Service
 
 
-def freeze_of(service: Service) -> ActiveFreeze | None:
-    """Return the freeze that keeps releases of the service from starting; None: they may start."""
+def freeze_of(service: Service, *, made_after: datetime | None = None) -> ActiveFreeze | None:
+    """Return the freeze that keeps releases of the service from starting; None: they may start.
+
+    `made_after`: only such freezes count; None: all.
+    """
     return freeze_now(
-        team=service.team_id, service=service.name, cluster=service.cluster_id, at=kernel.clock()
+        team=service.team_id,
+        service=service.name,
+        cluster=service.cluster_id,
+        at=kernel.clock(),
+        made_after=made_after,
     )
 
 
 def freeze_holding(release: Release) -> ActiveFreeze | None:
     """Return the freeze that keeps the release where it is.
 
-    None: none does. Rollbacks are held by none, nor is what a person let go on in spite of it.
+    None: none does. Rollbacks are held by none; what a person let go on, by those that were made later.
     """
-    is_exempt = release.undoes_id is not None or release.freeze_override
-    if is_exempt or not getattr(release, "has_freezes", True):
+    if release.undoes_id is not None or not getattr(release, "has_freezes", True):
         return None
-    return freeze_of(release.service)
+    return freeze_of(release.service, made_after=release.freeze_overridden_at)
 
 
 def in_words(held: ActiveFreeze) -> str:

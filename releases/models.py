@@ -201,8 +201,10 @@ class Release(Reconciled):
     paused_from = models.CharField(max_length=20, blank=True)
     stuck_from = models.CharField(max_length=20, blank=True)
     freeze_override = models.TextField(blank=True, db_default="")
-    """Why it goes on in spite of every freeze; empty: freezes hold it."""
+    """Why it goes on in spite of the freezes of that time; empty: all hold it."""
     freeze_overridden_by = models.CharField(max_length=200, blank=True, db_default="")
+    freeze_overridden_at = models.DateTimeField(null=True)
+    """Freezes that were made later hold it all the same."""
     disturbed_at = models.DateTimeField(null=True)
     """When it was last told that a machine of its workers leaves service; None: it is judged as usual."""
     disturbance = models.JSONField(default=dict)

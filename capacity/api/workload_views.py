@@ -8,10 +8,11 @@ from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from accounts.states import Right
-from capacity import selectors, workload_services
+from capacity import selectors
 from capacity.api import workload_serializers as serializers
 from capacity.filters import WorkloadFilter
 from capacity.models import Allocation, Workload
+from capacity.services import workloads as workload_services
 from common.api.rows import ReasonSerializer
 from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 

@@ -11,12 +11,13 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from capacity.card_looks import CardLook, look_at_cards
-from capacity.card_moves import AcquireCards, ReleaseCards, ended
 from capacity.events import CapacityPlanMoved, WorkersMoved
 from capacity.fragmentation import record_fragments
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
 from capacity.observing import PoolLook, look_at, stored
+from capacity.reconcilers.card_moves import AcquireCards, ReleaseCards, ended
 from capacity.services.policies import record_loads
+from capacity.services.workloads import grant_cards
 from capacity.states import (
     MOVES,
     RUNNING,
@@ -26,7 +27,6 @@ from capacity.states import (
     PoolMode,
     WorkloadState,
 )
-from capacity.workload_services import grant_cards
 from clusters import selectors as fleet
 from clusters.errors import DeploymentGone, DeploymentMissing
 from clusters.services.deployments import scale_deployment

@@ -8,6 +8,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from capacity.errors import InvalidPool
 from capacity.models import PoolMember, ServiceGroups
+from capacity.states import PoolMode
 from clusters.models import Deployment
 from clusters.selectors import services_with_routes
 from clusters.services.deployments import set_offline_workers
@@ -29,7 +30,8 @@ def set_groups(
     reason: str = "",
 ) -> ServiceGroups:
     """Give the service's workers groups, or change their rules. Raises NotAllowed, InvalidPool."""
-    require(actor, Right.CAPACITY_WRITE, member.pool.team, service=member.service)
+    right = Right.CAPACITY_APPLY if member.pool.state == PoolMode.AUTOMATIC else Right.CAPACITY_WRITE
+    require(actor, right, member.pool.team, service=member.service)
     rules = {
         "least_online": least_online,
         "wait_seconds": wait_seconds,

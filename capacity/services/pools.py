@@ -55,6 +55,8 @@ def create_pool(*, actor: Actor, team: Team, name: str, cluster: Cluster, **sett
     """Make a pool, which advises unless told otherwise. Raises NotAllowed, Conflict, InvalidPool."""
     settings.setdefault("granularity", UNIT[settings.get("kind", PoolKind.SERVING)])
     row = Pool(team=team, name=name, cluster=cluster, **settings)
+    if row.state == PoolMode.AUTOMATIC:
+        require(actor, Right.CAPACITY_APPLY, team)
     _check(row)
     check_machines(row)
     row.next_at = clock.now()

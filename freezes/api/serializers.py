@@ -91,4 +91,4 @@ class NewStopSerializer(serializers.Serializer[Any]):
     team = serializers.CharField(
         max_length=63, required=False, allow_null=True, help_text="Default: all teams."
     )
-    reason = serializers.CharField(max_length=MAX_REASON, help_text="Shown to whoever waits.")
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Shown on releases that are held.")

@@ -21,6 +21,11 @@ class Migration(migrations.Migration):
             field=models.TextField(blank=True, db_default=''),
         ),
         migrations.AddField(
+            model_name='release',
+            name='freeze_overridden_at',
+            field=models.DateTimeField(null=True),
+        ),
+        migrations.AddField(
             model_name='service',
             name='automation_paused_by',
             field=models.CharField(blank=True, db_default='', editable=False, max_length=200),

@@ -126,7 +126,7 @@ def _overriding(release: Release, actor: Actor) -> Iterator[ReleaseAction]:
             "snowflake-off",
             "bad",
             title=_("Continue in spite of the freeze?"),
-            says=_("Its plan continues, whatever freezes its service. It is recorded, and webhooks tell it."),
+            says=_("Its plan continues. It is recorded in the audit log and sent to webhooks."),
             confirm=_("Override the freeze"),
             placeholder=_("Reason"),
         )

@@ -128,10 +128,9 @@ class ReleasePage:
 
     @cached_property
     def decisions(self) -> list[actions.ReleaseAction]:
-        if self.word:
+        if self.word or self.has_approved:
             return []
-        found = actions.decisions(self.release, self.plan, self._actor)
-        return [one for one in found if one.name != "approve"] if self.has_approved else found
+        return actions.decisions(self.release, self.plan, self._actor)
 
     @cached_property
     def on_timeout(self) -> str:

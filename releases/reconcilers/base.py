@@ -10,6 +10,7 @@ from common.reconcile import Step, StepOutcome, kernel, proceed, wait
 from releases.events import ReleaseMoved
 from releases.messages import ReleaseMessage
 from releases.models import Release, ReleaseStep
+from releases.selectors.releases import held_for
 from releases.states import Halt, StepState
 
 ACTOR = Actor.system("slipway")
@@ -120,7 +121,7 @@ class Executor(Step[Release], Generic[Spec]):
         return wait(after, save=columns, write=write_and_tell)
 
     def elapsed(self, release: Release, now: datetime) -> timedelta:
-        """Return the time since this step began, with pauses, without waits for machines."""
+        """Return the time since this step began, with pauses, without waits for machines and freezes."""
         return now - (began_at(release) or now) - held_for(release)
 
 
@@ -132,12 +133,6 @@ def began_at(release: Release) -> datetime | None:
         known["step_began"] = steps.values_list("started_at", flat=True).first()
     began: datetime | None = known["step_began"]
     return began
-
-
-def held_for(release: Release) -> timedelta:
-    """Return how long the present step has waited for machines that left service."""
-    held = release.baseline.get("held", {})
-    return timedelta(seconds=held["seconds"] if held.get("step") == release.step_index else 0)
 
 
 def begin_step(release: Release, index: int) -> None:

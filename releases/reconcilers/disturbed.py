@@ -11,10 +11,10 @@ from releases.judge.verdict import JudgeDecision
 from releases.machines import OutageState, standing, trouble_under
 from releases.messages import ReleaseMessage
 from releases.models import Release
-from releases.reconcilers.base import ACTOR, SPLIT, halt, held_for
+from releases.reconcilers.base import ACTOR, SPLIT, halt
 from releases.reconcilers.cohort import cohort_of
 from releases.reconcilers.routing import return_traffic, split_traffic
-from releases.selectors.releases import verdict_of
+from releases.selectors.releases import held_for, verdict_of
 from releases.services.machines import GAVE_UP_WAITING, GOES_ON, hold_release, note_move
 from releases.states import Halt
 

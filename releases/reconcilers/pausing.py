@@ -13,6 +13,7 @@ from releases.reconcilers.cohort import cohort_of
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.watching import TrafficObservation, candidate_fault, judged, look
 from releases.selectors.plans import plan_of
+from releases.selectors.releases import held_for
 from releases.states import ReleaseState
 
 FROZEN = MessageTemplate("release.frozen", _("Frozen by %(name)s."), name=text)
@@ -32,6 +33,7 @@ class PauseRelease(Step[Release]):
         why = ReleaseMessage.kept("", baseline.pop("pause_reason", None))
         if self._held:
             why = FROZEN(name=self._held.freeze.name)
+            baseline["frozen_at"] = now.isoformat()
         return move(ReleaseState.PAUSED, note=why, save={"paused_from": row.state, "baseline": baseline})
 
 
@@ -39,7 +41,12 @@ class ResumeRelease(Step[Release]):
     name = "resume"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
-        return move(row.paused_from, note=RESUMED(), save={"paused_from": ""})
+        baseline = dict(row.baseline)
+        if frozen_at := baseline.pop("frozen_at", None):
+            # No timeout runs while nobody may do anything.
+            seconds = (held_for(row) + (now - datetime.fromisoformat(frozen_at))).total_seconds()
+            baseline["held"] = {"step": row.step_index, "seconds": seconds}
+        return move(row.paused_from, note=RESUMED(), save={"paused_from": "", "baseline": baseline})
 
 
 class WatchWhilePaused(Step[Release]):

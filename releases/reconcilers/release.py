@@ -11,6 +11,7 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import EPOCH, NotKnownHere, Reconciler, Step
+from common.sentences import listed
 from freezes.selectors import over
 from gateway.models import Gateway
 from releases.events import ReleaseEnded, ReleaseMoved
@@ -128,6 +129,6 @@ def _mover(row: Release, to: str) -> str:
     if to == ReleaseState.PAUSED:
         return row.paused_by or ACTOR.name
     if row.state == ReleaseState.WAITING_APPROVAL:
-        approval = row.approvals.filter(step_index=row.step_index).select_related("by").first()
-        return str(approval.by) if approval else ACTOR.name
+        approvals = row.approvals.filter(step_index=row.step_index).select_related("by").order_by("pk")
+        return listed(str(one.by) for one in approvals)[:200] or ACTOR.name
     return ACTOR.name

@@ -153,10 +153,16 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         role=step.role,
         separate_requester=step.separate_requester,
         since=since,
-        until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
+        until=since + timedelta(seconds=step.timeout_seconds) + held_for(release) if ends and since else None,
         why=_("The plan requires an approval before all traffic goes to the new version."),
         people=step.people,
     )
+
+
+def held_for(release: Release) -> timedelta:
+    """Return how long the present step was held by machines that left service, and by freezes."""
+    held = release.baseline.get("held", {})
+    return timedelta(seconds=held["seconds"] if held.get("step") == release.step_index else 0)
 
 
 def verdict_of(release: Release) -> JudgeVerdict | None:

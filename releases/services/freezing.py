@@ -37,7 +37,12 @@ def override_freeze(release: Release, *, actor: Actor, reason: str) -> None:
         release.refresh_from_db()
         if release.state not in IN_MOTION or freeze_holding(release) is None:
             raise NotPossibleNow(_("No freeze holds this release."))
-        kernel.wake(release, freeze_override=reason, freeze_overridden_by=actor.name)
+        kernel.wake(
+            release,
+            freeze_override=reason,
+            freeze_overridden_by=actor.name,
+            freeze_overridden_at=kernel.clock(),
+        )
         record_override(release, actor=actor, reason=reason)
 
 

@@ -63,6 +63,9 @@ def parse_policy(document: Mapping[str, Any]) -> ReleasePolicy:
             path = ".".join(str(part) for part in ("policy", *one["loc"]))
             fields.setdefault(path, []).append(one["msg"])
         raise Invalid(fields=fields) from None
+    if policy.approvers and len(policy.approvers) < policy.people:
+        few = _("Name at least as many approvers as must approve (%(people)s).") % {"people": policy.people}
+        raise Invalid(fields={"policy.approvers": [few]})
     for name in ("approvers", "plans"):
         if getattr(policy, name) == ():
             raise Invalid(fields={f"policy.{name}": [_("Name at least one, or leave it out.")]})

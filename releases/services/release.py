@@ -232,6 +232,7 @@ def begin(
         bypass_reason=bypass.strip() if missing else "",
         freeze_override=override.strip() if overrides else "",
         freeze_overridden_by=actor.name if overrides else "",
+        freeze_overridden_at=kernel.clock() if overrides else None,
         requested_by_id=actor.user_id,
         requester=actor.name,
         reason=reason,

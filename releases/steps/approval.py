@@ -157,7 +157,9 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
         words = list(
             ApprovalRow.objects.filter(
                 release=row, step_index=row.step_index, plan_hash=row.plan_hash, decision=APPROVE
-            ).select_related("by")
+            )
+            .select_related("by")
+            .order_by("pk")
         )
         word = words[-1] if len(words) >= self.spec.people else None
         if row.state == ReleaseState.RUNNING:

@@ -10,7 +10,7 @@ from capacity.fragmentation import fragments, plan_defragmentation
 from capacity.ledger import ledger_of
 from capacity.models import CapacityPlan, CardSample, Pool, Workload
 from capacity.planning.lending import CardGrant
-from capacity.workload_services import grant_cards
+from capacity.services.workloads import grant_cards
 from clusters.backends.workloads import WorkloadSpec
 from clusters.models import Node
 from tests.capacity.test_workloads import Floor, floor

@@ -18,8 +18,8 @@ from capacity.errors import InvalidPool, InvalidWorkload
 from capacity.ledger import ledger_of
 from capacity.models import Allocation, CapacityPlan, Pool, Workload
 from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler
-from capacity.workload_runs import WorkloadReconciler
-from capacity.workload_services import cancel_workload, hold_workload, release_workload, submit_workload
+from capacity.reconcilers.workloads import WorkloadReconciler
+from capacity.services.workloads import cancel_workload, hold_workload, release_workload, submit_workload
 from clusters.backends.embedded.workloads import EmbeddedWorkloads
 from clusters.models import Cluster, Node
 from common.hosts import this_host

@@ -75,6 +75,15 @@ def test_a_denying_window_outranks_an_allowing_one_and_the_end_follows_from_both
     assert late.until is None
 
 
+def test_a_team_allows_nothing_that_the_installation_forbids() -> None:
+    of_all = weekends(denies=False, minutes=60)
+    of_team = weekends(denies=False, minutes=366 * 1440, recurrence="", owner=7)
+    verdict = frozen_at([of_all, of_team], at("2026-01-06T10:00+01:00"))
+    assert verdict is not None
+    assert verdict.by == 0
+    assert verdict.until == at("2026-01-09T18:00+01:00")
+
+
 def test_a_stop_has_no_end() -> None:
     stop = FreezeWindow(True, at("2026-01-01T00:00Z"))
     verdict = frozen_at([stop, weekends()], at("2026-05-01T00:00Z"))
@@ -92,6 +101,9 @@ def test_a_stop_has_no_end() -> None:
         "FREQ=DAILY;UNTIL=tomorrow",
         "FREQ=DAILY;UNTIL=99991231T000000Z",
         "FREQ=DAILY;COUNT=many",
+        "FREQ=DAILY;COUNT=²",
+        "FREQ=DAILY;COUNT=99999999999999999999",
+        "FREQ=DAILY;BYMINUTE=0,1,2,3",
         "FREQ=DAILY;INTERVAL=0",
         "FREQ=DAILY\nRRULE:FREQ=WEEKLY",
     ],

@@ -74,6 +74,18 @@ def test_a_stop_holds_a_release_where_it_is_until_it_is_ended(scene: Scene) -> N
     scene.run_until_state(S.PROMOTED)
 
 
+def test_no_timeout_runs_while_a_freeze_holds(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    row = stop(scene)
+    scene.run_until_state(S.PAUSED)
+    scene.clock.pass_(timedelta(seconds=1_200))  # its approval waits 600 s
+    remove_freeze(row, actor=scene.approver)
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.run_for(20)
+    assert scene.state() == S.WAITING_APPROVAL
+
+
 def test_an_approval_that_comes_with_the_stop_moves_no_traffic(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
@@ -114,6 +126,8 @@ def test_an_override_takes_its_right_and_a_reason_and_lets_the_release_go_on(sce
         override_freeze(release, actor=scene.requester, reason="It mends the tokenizer.")
     override_freeze(release, actor=admin(scene), reason="It mends the tokenizer.")
     scene.run_until_state(S.WAITING_APPROVAL)
+    stop(scene)
+    scene.run_until_state(S.PAUSED)  # what is made later holds it all the same
 
 
 def test_a_start_in_spite_of_a_stop_takes_the_right_to_override(scene: Scene) -> None:
@@ -126,7 +140,7 @@ def test_a_start_in_spite_of_a_stop_takes_the_right_to_override(scene: Scene) ->
     assert release.freeze_override == "It mends the tokenizer."
 
 
-def test_after_a_rollback_by_hand_new_versions_wait_until_a_person_resumes(scene: Scene) -> None:
+def test_after_a_rollback_by_hand_nothing_is_released_by_itself_until_a_person_resumes(scene: Scene) -> None:
     source = create_hub_source(
         actor=scene.requester, model=scene.v2.model, repo_id="acme/story", release_to=scene.name
     )

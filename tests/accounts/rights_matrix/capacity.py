@@ -3,7 +3,7 @@ from django.utils import timezone
 from accounts.states import Right
 from capacity.models import CapacityPlan, Pool, PoolMember
 from capacity.services import create_pool, set_groups, set_membership, set_policy
-from capacity.workload_services import submit_workload
+from capacity.services.workloads import submit_workload
 from clusters.models import Cluster, Deployment
 from gateway import models as gateways
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name

@@ -1,7 +1,7 @@
 """Steps of plans that move workloads: those that give way write checkpoints and stop, then others start."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 
 from capacity.models import CapacityPlan, CapacityStop, Workload
 from capacity.planning.lending import CardGrant
+from capacity.services.workloads import ask_to_give_way, call_back, grant_cards
 from capacity.states import CapacityPlanState, WorkloadState
-from capacity.workload_services import ask_to_give_way, grant_cards
 from common.reconcile import Effect, LeaseLost, Operation, Step, StepOutcome, kernel, move, wait
 
 LOOK_EVERY = timedelta(seconds=1)
@@ -27,8 +27,10 @@ class CardMoveLook:
     slowest: timedelta = timedelta(0)
 
 
-def ended(to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
-    return move(to, save={"reason": reason, "state_since": now, "ended_at": now}, after=None)
+def ended(
+    to: CapacityPlanState, reason: str, now: datetime, *, write: Callable[[], None] | None = None
+) -> StepOutcome:
+    return move(to, save={"reason": reason, "state_since": now, "ended_at": now}, after=None, write=write)
 
 
 class CardMove(Step[CapacityPlan], ABC):
@@ -53,16 +55,20 @@ class CardMove(Step[CapacityPlan], ABC):
 
     def settle(self, row: CapacityPlan, seen: CardMoveLook, now: datetime) -> StepOutcome:
         if seen.is_stopped:
-            return ended(CapacityPlanState.STOPPED, _("The kill switch was thrown."), now)
+            return self.given_up(row, CapacityPlanState.STOPPED, _("The kill switch was thrown."), now)
         if seen.refusal:
-            return ended(CapacityPlanState.FAILED, seen.refusal, now)
+            return self.given_up(row, CapacityPlanState.FAILED, seen.refusal, now)
         if seen.is_there:
             return self.next(row, now)
         if now - row.state_since > seen.slowest + MARGIN:
             late = _("Workloads did not stop, or did not start, within %(minutes)s minutes.")
             minutes = int((seen.slowest + MARGIN).total_seconds() // 60)
-            return ended(CapacityPlanState.FAILED, late % {"minutes": minutes}, now)
+            return self.given_up(row, CapacityPlanState.FAILED, late % {"minutes": minutes}, now)
         return wait(LOOK_EVERY)
+
+    def given_up(self, row: CapacityPlan, to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
+        """End the plan; workloads that it asked to give way, and that have not begun to, go on."""
+        return ended(to, reason, now, write=lambda: call_back(row))
 
     @abstractmethod
     def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:

@@ -14,7 +14,7 @@ from accounts.states import Right
 from capacity.errors import InvalidWorkload, WorkloadNotThere
 from capacity.events import WorkloadMoved
 from capacity.ledger import ends_at
-from capacity.models import Allocation, CapacityStop, Pool, Workload
+from capacity.models import Allocation, CapacityPlan, CapacityStop, Pool, Workload
 from capacity.planning.lending import CardGrant
 from capacity.states import ENDED, HOLDING, Granularity, WorkloadState
 from clusters.backends.kinds import abilities_of
@@ -107,6 +107,19 @@ def ask_to_give_way(workload: Workload, *, since: datetime, now: datetime) -> No
     not_yet = Workload.objects.filter(pk=workload.pk, state__in=HOLDING, asked_at=None)
     if not_yet.exclude(refused_at__gte=since).exists():
         kernel.wake(workload, where={"asked_at": None}, asked_at=now)
+
+
+def call_back(plan: CapacityPlan) -> None:
+    """Let workloads that the plan asked to give way, and that have not begun to, keep their cards."""
+    asked = Workload.objects.filter(
+        pk__in=[change["workload"] for change in plan.changes],
+        state__in=(WorkloadState.STARTING, WorkloadState.RUNNING),
+        asked_at__gte=plan.created_at,
+        held_by="",
+        cancelled_by="",
+    )
+    for workload in asked:
+        kernel.wake(workload, where={"asked_at": workload.asked_at}, asked_at=None)
 
 
 def _asked(row: Workload) -> dict[str, Any]:
