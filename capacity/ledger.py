@@ -186,7 +186,7 @@ def _machines(
         if pool is None or not cards:
             continue
         held = sum(count for resource in room.used.values() for count in resource.values())
-        # The count of pods comes late: whatever starts may not be in it yet, and strangers would seem to be us.
+        # The count of pods comes late: what starts may not be in it yet, and strangers would seem to be us.
         ours = [one for one in holders.get(room.name, {}).values() if one.state != WorkloadState.STARTING]
         found.append(
             PoolMachineCards(
