@@ -151,6 +151,7 @@ EVENTS = st.lists(
     ),
     min_size=1,
     max_size=8,
+    unique_by=lambda event: event[2],  # What is of one moment counts in the order of its arrival.
 )
 UNORDERED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
