@@ -122,7 +122,7 @@ class KeepRoutes(Step[Gateway]):
                 features = None if found is None or found.features is None else sorted(found.features)
         except InvalidGateway as error:
             health = GatewayHealth(False, str(error))
-        late = AbilityRoute.objects.filter(gateway=row).exclude(state=AbilityState.SERVING)
+        late = AbilityRoute.objects.filter(gateway=row, state=AbilityState.PENDING)
         is_settled = not (_routes_of(row).filter(applied_at__isnull=True).exists() or late.exists())
         return GatewayObservation(health, lacks, cannot, class_name, features, is_settled)
 

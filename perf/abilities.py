@@ -69,7 +69,7 @@ def told_of(stack: EnvoyStack, workers: Sequence[Sequence[RunningWorker]], slots
     members = (AbilityMember("small", WORKERS * slots[0]), AbilityMember("large", WORKERS * slots[1]))
     ability = AbilitySpec("words", members)
     stack.gateway.set_target(ability.target, endpoints, observed_at=datetime.now(UTC))
-    stack.gateway.set_abilities([ability])
+    stack.gateway.set_abilities([ability], observed_at=datetime.now(UTC))
     eventually(lambda: len(stack.gateway.ready(ability.target)) == 2 * WORKERS)
 
 

@@ -52,9 +52,9 @@ class TrafficBackend(Protocol):
         GatewayUnreachable, GatewayBusy.
         """
 
-    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
-        """Make these the addresses of abilities, and no others. Their workers are told by `set_target`, each
-        with its slots and what it serves.
+    def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
+        """Make these the addresses of abilities, and no others, unless what was observed later came before.
+        Their workers are told by `set_target`, each with its slots and what it serves.
 
         Raises InvalidRoute where this kind of gateway has no such addresses; GatewayUnreachable, GatewayBusy.
         """

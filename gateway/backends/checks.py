@@ -45,8 +45,9 @@ def check_spec(spec: RouteSpec) -> None:
         raise InvalidRoute(f"Route {spec.name}: stable and candidate are the same target {spec.stable.name}.")
 
 
-def check_abilities(specs: Sequence[AbilitySpec]) -> None:
+def check_abilities(specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
     """Raises InvalidRoute."""
+    _check_moment(observed_at)
     for spec in specs:
         if not NAME.fullmatch(spec.name):
             raise InvalidRoute(f"Ability {spec.name!r}: a name must match {NAME.pattern}.")
@@ -80,11 +81,15 @@ def check_place(
     target: str, place: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
 ) -> tuple[WorkerEndpoint, ...] | NamedService:
     """The endpoints in order, each once, or the service. Raises InvalidEndpoint, InvalidRoute."""
-    if observed_at.tzinfo is None:
-        raise ValueError("An observation without a time zone cannot be put in order.")
+    _check_moment(observed_at)
     if not NAME.fullmatch(target):
         raise InvalidRoute(f"Target {target!r}: a name must match {NAME.pattern}.")
     return _named(target, place) if isinstance(place, NamedService) else _endpoints(target, place)
+
+
+def _check_moment(observed_at: datetime) -> None:
+    if observed_at.tzinfo is None:
+        raise ValueError("An observation without a time zone cannot be put in order.")
 
 
 def _named(target: str, service: NamedService) -> NamedService:

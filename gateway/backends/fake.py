@@ -147,9 +147,10 @@ class FakeGateway:
             self._observed[target] = (observed_at, place)
         self._must_run()
 
-    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
-        checks.check_abilities(specs)
-        self._state = self._state.with_abilities(specs, now=self._clock())
+    def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
+        checks.check_abilities(specs, observed_at=observed_at)
+        if observed_at >= self._state.abilities_at:
+            self._state = self._state.with_abilities(specs, observed_at=observed_at, now=self._clock())
         self._must_run()
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

@@ -30,7 +30,7 @@ class RemoteGateway:
     ) -> None:
         self._refuse()
 
-    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+    def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
         self._refuse()
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

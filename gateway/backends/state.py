@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from common.fence import Fence
@@ -10,6 +10,7 @@ from gateway.errors import GatewayError
 from gateway.routes import AbilityMember, AbilitySpec, Cohort, RouteSpec, RouteTarget
 
 FORMAT = 1
+NEVER = datetime.min.replace(tzinfo=UTC)
 KEEP_FORMER = timedelta(minutes=10)
 """How long a target that left its route keeps its cluster: a way back without warming up, and its counts."""
 KEEP_WARMING = timedelta(minutes=1)
@@ -33,6 +34,8 @@ class GatewayState:
     """Targets whose clusters are being made ready for a route that does not lead to them yet."""
     former: Mapping[str, FormerTarget] = field(default_factory=dict)
     abilities: Mapping[str, AbilitySpec] = field(default_factory=dict)
+    abilities_at: datetime = NEVER
+    """When they were observed; an older order for them is late."""
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -53,12 +56,13 @@ class GatewayState:
     def with_warming_abilities(self, specs: Sequence[AbilitySpec], *, now: datetime) -> Self:
         return replace(self, warming=self._with_fresh((spec.target for spec in specs), now))
 
-    def with_abilities(self, specs: Sequence[AbilitySpec], *, now: datetime) -> Self:
+    def with_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime, now: datetime) -> Self:
         names = {spec.target for spec in specs}
         left = {spec.target: FormerTarget("", now) for spec in self.abilities.values()}
         return replace(
             self,
             abilities={spec.name: spec for spec in specs},
+            abilities_at=observed_at,
             warming=_without(self.warming, names),
             former=_without({**self.former, **left}, names),
         )
@@ -120,6 +124,7 @@ class GatewayState:
                 name: [[one.service, one.slots, one.candidate] for one in spec.members]
                 for name, spec in self.abilities.items()
             },
+            "abilities_at": self.abilities_at.isoformat(),
         }
 
     @classmethod
@@ -145,6 +150,7 @@ class GatewayState:
                     name: AbilitySpec(name, tuple(AbilityMember(*one) for one in members))
                     for name, members in data.get("abilities", {}).items()
                 },
+                abilities_at=datetime.fromisoformat(data.get("abilities_at", NEVER.isoformat())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise GatewayError(

@@ -97,7 +97,7 @@ def sync_abilities(gateway: Gateway) -> None:
             row.members = list(_members(row, routes, registered))
             specs.append(_spec_of(row))
             traffic.set_target(specs[-1].target, _endpoints(row), observed_at=seen_at)
-        traffic.set_abilities(specs)
+        traffic.set_abilities(specs, observed_at=seen_at)
     except GatewayError as error:
         told = {"state": AbilityState.PENDING, "problem": str(error)}
         AbilityRoute.objects.filter(pk__in=[row.pk for row in rows]).update(**told)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -28,7 +28,7 @@ def test_a_candidate_gets_its_share_by_ability_and_the_judge_counts_it(stack: En
     stack.release(25)
     at = WorkerEndpoint("127.0.0.1", stack.workers[STABLE.name][0].port, 4, STABLE)
     stack.gateway.set_target(WORDS.target, [at], observed_at=datetime.now(UTC))
-    stack.gateway.set_abilities([WORDS])
+    stack.gateway.set_abilities([WORDS], observed_at=datetime.now(UTC))
     eventually(lambda: bool(stack.gateway.ready(WORDS.target)))
 
     async def send(count: int) -> Counter[tuple[int, str]]:
@@ -49,7 +49,8 @@ def test_a_candidate_gets_its_share_by_ability_and_the_judge_counts_it(stack: En
     eventually(lambda: stack.metrics.counts("chat")[CANARY.name].latency_ms[-1][1] == wanted[CANARY.name])
     assert stack.metrics.counts("chat")[CANARY.name].routed == 0
 
-    stack.gateway.set_abilities([])
+    stack.gateway.set_abilities([], observed_at=datetime.now(UTC))
+    stack.gateway.set_abilities([WORDS], observed_at=datetime.now(UTC) - timedelta(minutes=1))
     assert stack.get("/words/v1").status == 404
     assert stack.get("/chat/v1").status == 200
 
@@ -109,5 +110,5 @@ def lead_to(stack: EnvoyStack, workers: list[RunningWorker]) -> None:
     for target in (STABLE.name, WORDS.target):
         stack.gateway.set_target(target, found, observed_at=datetime.now(UTC))
     stack.gateway.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 1))
-    stack.gateway.set_abilities([WORDS])
+    stack.gateway.set_abilities([WORDS], observed_at=datetime.now(UTC))
     eventually(lambda: len(stack.gateway.ready(WORDS.target)) == len(workers))

@@ -89,22 +89,29 @@ class EnvoyFiles:
                 desired = state.with_fence(route, fence) if route in state.fences else state
             self._change_routes(state, desired)
 
-    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
-        checks.check_abilities(specs)
+    def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
+        checks.check_abilities(specs, observed_at=observed_at)
         with self._store.lock():
             state = self._store.load()
+            if observed_at < state.abilities_at:
+                logger.debug("an observation of abilities of %s came late", observed_at)
+                return
             if state.abilities == {spec.name: spec for spec in specs}:
+                self._store.save(replace(state, abilities_at=observed_at))
                 return
             for spec in specs:
                 self._store.ensure_endpoints(spec.target)
-            proof.prove(state.with_abilities(specs, now=self._clock()), self.layout)
+            desired = state.with_abilities(specs, observed_at=observed_at, now=self._clock())
+            proof.prove(desired, self.layout)
             warming = state.with_warming_abilities(specs, now=self._clock())
             self._store.save(warming)
             self._publish_clusters(warming)
         self._await_warm(tuple(spec.target for spec in specs))
         with self._store.lock():
             state = self._store.load()
-            self._change_routes(state, state.with_abilities(specs, now=self._clock()))
+            if observed_at >= state.abilities_at:
+                desired = state.with_abilities(specs, observed_at=observed_at, now=self._clock())
+                self._change_routes(state, desired)
 
     def set_target(
         self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
@@ -256,7 +263,7 @@ class EnvoyFiles:
             self._publish_routes(after)
         except ConfigRefused:
             # The fence stays: whoever comes late is late, however this writer fared.
-            back = replace(before, fences=after.fences)
+            back = replace(before, fences=after.fences, abilities_at=after.abilities_at)
             self._store.save(back)
             self._store.put(self.layout.routes, route_messages(back))
             raise self._invalid(after) from None

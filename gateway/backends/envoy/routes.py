@@ -126,6 +126,7 @@ def _routes_of(spec: RouteSpec) -> list[EnvoyRoute]:
                 "match": match,
                 "route": {"cluster": target.name, **_action(spec)},
                 "response_headers_to_add": _version_header(target),
+                "request_headers_to_remove": [OVERFLOW_HEADER],
                 "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client"), *_prefix_header(spec)],
             }
         )
@@ -207,6 +208,7 @@ def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: RouteTarget) -> En
         "name": forced(spec.name),
         "match": match,
         "route": action,
+        "request_headers_to_remove": [OVERFLOW_HEADER],
         "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client"), *_prefix_header(spec)],
     }
     if cohort.percent:

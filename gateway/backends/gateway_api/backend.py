@@ -104,7 +104,7 @@ class GatewayApi:
                 f"{allowed}, and not to {place}."
             )
 
-    def set_abilities(self, specs: Sequence[AbilitySpec]) -> None:
+    def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
         if specs:
             raise InvalidRoute(NO_ABILITIES)
 
