@@ -20,7 +20,7 @@ from common import audit
 from common.actor import Actor
 from common.errors import Invalid, Unavailable
 from common.hosts import this_host
-from serving.protocol import ENGINES_WITH_ROUTES
+from serving.protocol import ENGINES_WITH_ROUTES, PROFILE_PATH
 
 SECONDS = (5, 10, 30)
 SPARE_SECONDS = 20
@@ -62,7 +62,7 @@ def _traced(row: Worker, seconds: int) -> bytes:
         raise OperationNotAllowed(_("Only workers of the engine app are profiled by torch."))
     connection = HTTPConnection(row.address, row.port, timeout=seconds + 2 * SPARE_SECONDS)
     try:
-        connection.request("POST", f"/torch-profile?seconds={seconds}")
+        connection.request("POST", f"{PROFILE_PATH}?seconds={seconds}")
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, HTTPException):

@@ -18,7 +18,7 @@ from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress
 from serving.faults import FaultInjection
 from serving.jobs.job import QueuedJob
 from serving.jobs.queue import JobQueue
-from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, WorkerState
+from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, PROFILE_PATH, WorkerState
 from serving.runtime.batching import OFFLINE
 from serving.runtime.errors import PROBLEM_TYPE, Problem
 from serving.runtime.frames import Frame, Meta
@@ -36,7 +36,7 @@ from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
 from serving.runtime.process_calls import IdlePool, ProcessCall
 from serving.runtime.processes import Processes
-from serving.runtime.profiles import PROFILE_PATH, profiled, seconds_of
+from serving.runtime.profiles import profiled, seconds_of
 from serving.runtime.service_metrics import ServiceMetrics
 from serving.worker_command import WorkerCommand
 

@@ -293,7 +293,7 @@ class QueuedJobRunner:
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     await self._queue.give_back(job)
                     raise
-                if self._must_requeue():
+                if keeping.done() and not keeping.cancelled() and keeping.result():
                     await self._queue.give_back(job)
                     return
                 status, kind, answer = 499, "", b"Cancelled."
@@ -326,20 +326,20 @@ class QueuedJobRunner:
             )
         return problem.status, PROBLEM_TYPE, json.dumps(problem.document()).encode()
 
-    async def _keep(self, job: QueuedJob, said: Mapping[str, Any], work: "asyncio.Task[Any]") -> None:
+    async def _keep(self, job: QueuedJob, said: Mapping[str, Any], work: "asyncio.Task[Any]") -> bool:
         """Renew the lease with the progress, until the work is done, nobody wants it, or its worker has
-        served requests for too long."""
+        served requests for too long: then the job goes back into the queue, and this returns True."""
         while True:
             if self._must_requeue():
                 work.cancel()
-                return
+                return True
             try:
                 if (await self._queue.renew(job, **said)).is_cancelled:
                     work.cancel()
-                    return
+                    return False
             except JobLeaseLost:
                 work.cancel()
-                return
+                return False
             except QueueUnreachable:
                 pass
             await asyncio.sleep(RENEW_EVERY_SECONDS if self.group is None else GROUP_LOOK_SECONDS)

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from serving.runtime.errors import Problem
 from serving.runtime.supervised_child import Child
 
-PROFILE_PATH = "/torch-profile"
-"""Where the worker itself takes one, by POST; no gateway passes it on."""
 LONGEST_SECONDS = 60
 SPARE_SECONDS = 60.0
 """For writing the trace down."""

@@ -7,8 +7,9 @@ import math
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import islice
 
 import httpx2
 
@@ -18,6 +19,7 @@ PERIOD_SECONDS = 240.0
 JOBS_KEPT = 24
 PICTURES = 10
 TIMEOUT_SECONDS = 30.0
+ANSWERS_KEPT = 10_000
 
 
 class Tide:
@@ -30,8 +32,8 @@ class Tide:
         self._jobs: set[str] = set()
         self.outcomes: Counter[str] = Counter()
         """Requests by `ok` or what went wrong."""
-        self.seconds: list[tuple[float, float]] = []
-        """When each answer came, and how long it took."""
+        self.seconds: deque[tuple[float, float]] = deque(maxlen=ANSWERS_KEPT)
+        """When each of the last answers came, and how long it took."""
         self.jobs_done = 0
 
     def rate(self, at: float) -> float:
@@ -90,12 +92,14 @@ async def play(url: str, low: float, high: float, period: float, *, with_parent:
         watch = asyncio.create_task(until_orphaned(running.cancel)) if with_parent else None
         while not running.done():
             await asyncio.sleep(10)
-            lately = sorted(took for _, took in tide.seconds[-200:])
+            lately = sorted(took for _, took in islice(reversed(tide.seconds), 200))
             p95 = lately[int(0.95 * len(lately))] if lately else 0.0
             sys.stdout.write(f"{dict(tide.outcomes)}, p95 {p95:.2f} s, {tide.jobs_done} jobs done\n")
             sys.stdout.flush()
         if watch is not None:
             watch.cancel()
+    if not running.cancelled():
+        running.result()
 
 
 def main(arguments: Sequence[str]) -> int:
