@@ -92,8 +92,7 @@ def remove(run: BenchmarkRun) -> bool:
 
 
 def job_place(cluster: Cluster, backend_of: Callable[[Cluster], ClusterBackend]) -> ClusterJobPlace | None:
-    """Return where the cluster runs load generators; None: they are processes beside the control plane.
-    Raises Misconfigured."""
+    """Return where the cluster runs load generators; None: they are processes beside the control plane."""
     if not abilities_of(cluster.kind).has_pods:
         return None
     backend = backend_of(cluster)

@@ -3,6 +3,7 @@ of the cluster on a machine without a GPU."""
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from json import dumps
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.states import LoadEngineKind
 from clusters.backends.embedded.backend import ENVIRONMENTS
 from clusters.backends.extras import ClusterJobPlace
 from clusters.errors import DeploymentMissing
-from common.jobs.spec import JobContainer, JobLimits, JobSpec
+from common.jobs.spec import JobContainer, JobLimits, JobSpec, JobState
 from common.jobs.steps import CannotStart, owner
 
 PACKAGE_INDEXES = ("PIP_*", "UV_*", "HOME", "*_proxy", "*_PROXY", "SSL_CERT_FILE")
@@ -58,7 +59,7 @@ def order_of(run: BenchmarkRun) -> dict[str, Any]:
 
 
 def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> JobSpec:
-    """`place`: in the cluster; None: beside the control plane. Raises CannotStart."""
+    """`place`: in the cluster; None: beside the control plane. Raises CannotStart, Unavailable."""
     order = order_of(run)
     scenario = run.benchmark.scenario.load
     windows = MOST_PROBES if scenario.find_max_rate else len(scenario.rates)
@@ -79,12 +80,17 @@ def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> Job
         raise CannotStart(
             _("The cluster has no machine without a GPU for the load generator, beside those of its workers.")
         )
-    told = {"url": place.control_plane, "token": load_tokens.issue(run, lives_seconds=wall_seconds)}
-    return JobSpec(
+    if not place.control_plane:
+        raise CannotStart(_("The cluster's settings have no address of Slipway: set store_url."))
+    spec = JobSpec(
         op_key=op_key,
         owner=owner(run),
         argv=("python", "-m", "benchmarks.load", "--fetch", place.runner.input_file),
-        stdin=dumps(told).encode(),
         limits=JobLimits(wall_seconds=wall_seconds, cpus=cores_for(scenario), memory_bytes=MEMORY_BYTES),
         container=JobContainer(machines=tuple(machines)),
     )
+    if place.runner.observe(spec.name).state is JobState.GONE:
+        # No job has the token of an attempt that did not come so far.
+        load_tokens.revoke(run)
+    told = {"url": place.control_plane, "token": load_tokens.issue(run, lives_seconds=wall_seconds)}
+    return replace(spec, stdin=dumps(told).encode())

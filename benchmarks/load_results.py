@@ -1,14 +1,17 @@
-"""What load generators in a cluster hand in: progress, records of requests, figures."""
+"""What load generators hand in: progress, records of requests, figures."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, Self
 
 from django.db import transaction
 from django.utils.translation import gettext as _
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from benchmarks import record_store
+from benchmarks.figures import Summary
+from benchmarks.load.records import WindowRecord
 from benchmarks.models import BenchmarkRecords, BenchmarkRun
 from benchmarks.states import RunState
 from common import clock
@@ -17,6 +20,53 @@ from common.reconcile import kernel
 
 MOST_RECORD_BYTES = 1024**3
 _PIECE_BYTES = 1024 * 1024
+MOST_WINDOW = 1_000_000
+MOST_NAME, MOST_UNIT = 40, 30
+
+
+class SystemFigures(BaseModel):
+    """See `load.system_series`."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    began: float
+    step: Annotated[int, Field(ge=1)]
+    series: Mapping[str, Sequence[float | None]]
+
+
+class LoadResult(BaseModel):
+    """Figures of the windows of a run, or why there are none, as its generator tells them."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    engine: Annotated[str, Field(max_length=30)] = ""
+    summaries: Sequence[Summary] = ()
+    heads: Sequence[WindowRecord] = ()
+    system: SystemFigures | None = None
+    failed: str = ""
+
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> Self:
+        """Refuse what the tables of figures do not take."""
+        if not self.summaries and not self.failed:
+            raise ValueError("give the figures of each window, or failed: why not")
+        windows = [one.window for one in self.summaries]
+        if len(set(windows)) < len(windows) or any(not 0 <= one <= MOST_WINDOW for one in windows):
+            raise ValueError(f"number the windows from 0 to {MOST_WINDOW}, each once")
+        for name, one in ((name, one) for each in self.summaries for name, one in each.figures.items()):
+            if name != one.name or len(name) > MOST_NAME or len(one.unit) > MOST_UNIT or one.samples < 0:
+                raise ValueError(f"figure {name[:MOST_NAME]} is not one")
+        return self
+
+
+def read_result(result: Mapping[str, Any]) -> LoadResult:
+    """Raises Invalid with the name of the field."""
+    try:
+        return LoadResult.model_validate({**result, "system": result.get("system") or None})
+    except ValidationError as error:
+        (first, *_others) = error.errors(include_url=False, include_input=False)
+        place = ".".join(str(part) for part in first["loc"]) or "summaries"
+        raise Invalid(fields={place: [first["msg"].removeprefix("Value error, ")]}) from None
 
 
 class ReadableBody(Protocol):
@@ -45,8 +95,7 @@ def take_records(run: BenchmarkRun, body: ReadableBody) -> None:
 
 def take_result(run: BenchmarkRun, result: Mapping[str, Any]) -> None:
     """Keep the figures of its windows, or why there are none. Raises WrongState, Invalid."""
-    if not isinstance(result.get("summaries"), list) and not isinstance(result.get("failed"), str):
-        raise Invalid(fields={"summaries": [_("Give the figures of each window, or failed: why not.")]})
+    read_result(result)
     with transaction.atomic():
         _measuring(run).update(load_result=dict(result))
         kernel.wake(run)

@@ -37,7 +37,8 @@ def issue(run: BenchmarkRun, *, lives_seconds: float) -> str:
 
 
 def revoke(run: BenchmarkRun) -> None:
-    for one in BenchmarkLoadToken.objects.filter(run=run).select_related("token__owner"):
+    rows = BenchmarkLoadToken.objects.filter(run=run, token__revoked_at=None)
+    for one in rows.select_related("token__owner"):
         revoke_of_part(actor=ACTOR, token=one.token, reason=f"The end of {run}.")  # untranslated
 
 

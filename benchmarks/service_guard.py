@@ -11,8 +11,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from benchmarks.service_target import ServiceTarget
-from gateway.latency import quantile_ms, since, total
-from gateway.worker_figures import WorkerFigures, packed_figures, unpacked_figures
+from gateway.history import packed_histogram, unpacked_histogram
+from gateway.latency import Histogram, quantile_ms, since, total
+from gateway.worker_figures import WorkerFigures
 
 LOOK_BACK = timedelta(seconds=10)
 LEAST_REQUESTS = 10
@@ -22,28 +23,28 @@ LEAST_REQUESTS = 10
 def judged(
     target: ServiceTarget, before: Mapping[str, Any], now: Mapping[str, WorkerFigures], at: datetime
 ) -> tuple[dict[str, Any], str]:
-    """Return the reading that the next look compares with, and which limit is broken; empty: none.
+    """Return the readings that the next look compares with, and which limit is broken; empty: none.
 
+    Each timing of a side has a reading of its own: one that few requests have does not hold another's back.
     `before`: what the last call returned; empty: there was none.
     """
-    fresh = {"at": at.isoformat(), "figures": packed_figures(now)}
-    if not before:
-        return fresh, ""
-    if at - datetime.fromisoformat(before["at"]) < LOOK_BACK:
-        return dict(before), ""
-    is_enough = True
-    for side, early in unpacked_figures(before["figures"]).items():
-        late = now.get(side)
-        if late is None or late.epoch != early.epoch:
-            continue
+    kept: dict[str, Any] = {}
+    for side, figures in now.items():
         for name, limit in (("ttft", target.ttft_ms), ("tpot", target.tpot_ms)):
-            counted = since(early.timings.get(name, ()), late.timings.get(name, ()))
-            if limit is None:
+            counted = figures.timings.get(name)
+            if limit is None or not counted:
                 continue
-            if total(counted) < LEAST_REQUESTS:
-                is_enough = False
+            key = f"{side} {name}"
+            early = before.get(key)
+            if early is None or early["epoch"] != figures.epoch:
+                kept[key] = _reading(figures.epoch, counted, at)
                 continue
-            value = quantile_ms(counted, target.share)
+            kept[key] = early
+            lately = since(unpacked_histogram(early["counts"]), counted)
+            if at - datetime.fromisoformat(early["at"]) < LOOK_BACK or total(lately) < LEAST_REQUESTS:
+                continue
+            kept[key] = _reading(figures.epoch, counted, at)
+            value = quantile_ms(lately, target.share)
             if value is not None and value > limit:
                 said = _(
                     "Stopped: %(share)s of the service's own requests must keep a %(name)s of %(limit)s ms; "
@@ -55,5 +56,9 @@ def judged(
                     "limit": f"{limit:g}",
                     "value": f"{value:.0f}",
                 }
-                return fresh, said % told
-    return (fresh if is_enough else dict(before)), ""
+                return kept, said % told
+    return kept, ""
+
+
+def _reading(epoch: str, counted: Histogram, at: datetime) -> dict[str, Any]:
+    return {"at": at.isoformat(), "epoch": epoch, "counts": packed_histogram(counted)}

@@ -19,13 +19,22 @@ from common.jobs.steps import CannotStart
 
 
 @example(
-    {"scenario": SCENARIO, "addresses": ["http://10.0.0.7:8000"], "model": "chat:v1", "price_per_hour": 2.5}
+    {
+        "scenario": SCENARIO,
+        "addresses": ["http://10.0.0.7:8000"],
+        "model": "chat:v1",
+        "price_per_hour": 2.5,
+        "system": {"exporters": {"http://10.0.0.7:9100/metrics": "gpu-1"}},
+        "engine": "builtin",
+    }
 )
 class LoadOrderSerializer(serializers.Serializer[Any]):
     scenario = serializers.DictField()
     addresses = serializers.ListField(child=serializers.CharField(), help_text="Servers to load, in turn.")
     model = serializers.CharField(help_text="Its name in requests.")
     price_per_hour = serializers.FloatField(allow_null=True, help_text="Price of the GPUs that serve.")
+    system = serializers.DictField(help_text="Machines by the address of their exporter.")
+    engine = serializers.CharField(help_text="Load engine.")
 
 
 @example({"stage": "measure", "window": 0, "rate": 2.0})
@@ -63,7 +72,8 @@ class LoadOrder(Endpoint):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Read the scenario and the addresses of the servers."""
         try:
-            return Response(load_orders.order_of(load_tokens.run_of(self.actor)))
+            order = load_orders.order_of(load_tokens.run_of(self.actor))
+            return Response(self.get_serializer(order).data)
         except CannotStart as error:
             raise Conflict(str(error)) from None
 

@@ -66,14 +66,18 @@ def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, A
     }
 
 
+def _measured(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
+    try:
+        return measure(order, directory, tell)
+    except (EnvironmentNotMade, AiperfFailed) as error:
+        raise SystemExit(str(error)) from None
+
+
 def _as_job(running: Running) -> Mapping[str, Any]:
     def tell(stage: str, window: int, rate: float) -> None:
         running.report({"stage": stage, "window": window, "rate": rate})
 
-    try:
-        return measure(read_json(), Path(os.environ[DIRECTORY]), tell)
-    except (EnvironmentNotMade, AiperfFailed) as error:
-        raise SystemExit(str(error)) from None
+    return _measured(read_json(), Path(os.environ[DIRECTORY]), tell)
 
 
 def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
@@ -83,7 +87,7 @@ def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
         control_plane.tell({"stage": stage, "window": window, "rate": rate})
 
     order = {**control_plane.read(), "environments": str(directory / "environments")}
-    result = measure(order, directory, tell)
+    result = _measured(order, directory, tell)
     control_plane.hand_in(directory / records.RECORDS_FILE, result)
     return result
 

@@ -14,7 +14,7 @@ from benchmarks.load.openai import path_of, plain_usage
 from benchmarks.load.prompts import WORDS, TokenRatio
 from benchmarks.load.records import WindowRecord
 from benchmarks.load.scenario import Arrivals, LoadScenario
-from benchmarks.load.sockets import CHOSEN_BY_HEADER
+from serving.protocol import CHOSEN_BY_HEADER
 
 CALIBRATION_WORDS = (len(WORDS), 48, 12)
 """Of a prompt; the shorter ones for models of a short context."""

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import SplitResult, urlsplit
 
-CHOSEN_BY_HEADER = "x-slipway-chosen-by"
-"""As `serving.protocol` has it: no release judges a version by our requests."""
+from serving.protocol import CHOSEN_BY_HEADER
+
 _LIMIT = 1024 * 1024
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -31,6 +31,7 @@ class Connections:
         head = (
             f"POST {address.path.rstrip('/')}{path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            # No release judges a version by our requests.
             f"{CHOSEN_BY_HEADER}: client\r\n{authorization}\r\n"
         )
         streams, headers = await self._answered(address, head.encode() + body)

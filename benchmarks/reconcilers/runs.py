@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from benchmarks import deploying, load_tokens, record_store, selectors, service_guard
-from benchmarks.figures import Summary
 from benchmarks.gpu_conditions import gpu_conditions
 from benchmarks.load.records import RECORDS_FILE
 from benchmarks.load_orders import job_of
+from benchmarks.load_results import read_result
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun, SystemSeries
 from benchmarks.spec import spec_of
 from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
@@ -29,6 +29,7 @@ from clusters.errors import ClusterRemoving, DeploymentGone, DeploymentMissing, 
 from clusters.models import Cluster
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
+from common.errors import Invalid
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec, JobState
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob
@@ -185,12 +186,17 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
         return leave(RunState.INVALID, now, _("The load generator ended: %(said)s") % {"said": said})
 
     def succeeded(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
-        result = seen.result or {}
-        if failed := result.get("failed"):
-            return leave(RunState.FAILED, now, str(failed))
+        try:
+            result = read_result(seen.result or {})
+        except Invalid as error:
+            unread = _("The figures of the load generator cannot be read: %(error)s")
+            return leave(RunState.INVALID, now, unread % {"error": error})
+        if result.failed:
+            return leave(RunState.FAILED, now, result.failed)
         scenario = row.benchmark.scenario.load
-        seen_of_run = {"restarts": self._restarts, **gpu_conditions(row, result.get("system"))}
-        summaries = [Summary.from_json({**told, **seen_of_run}) for told in result["summaries"]]
+        system = result.system.model_dump() if result.system else None
+        seen_of_run = {"restarts": self._restarts, **gpu_conditions(row, system)}
+        summaries = [replace(one, **seen_of_run) for one in result.summaries]
         broken = [one for each in summaries for one in violations(each, scenario)]
         rates = {one.rate for one in broken}
         is_measuring = any(BY_NAME[one.rule].is_measuring for one in broken)
@@ -205,7 +211,7 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
 
         def write() -> None:
             BenchmarkFigure.objects.bulk_create(figures)
-            if system := result.get("system"):
+            if system:
                 SystemSeries.objects.create(run=row, content=system)
 
         save = {
@@ -215,8 +221,8 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
             "environment": {
                 **row.environment,
                 "guard": {},
-                "load_engine": result["engine"],
-                "windows": result["heads"],
+                "load_engine": result.engine,
+                "windows": [one.head() for one in result.heads],
             },
             "progress": {},
             "reason": "",

@@ -85,10 +85,9 @@ def _suggested(
 
 def _values(cells: Sequence[SearchCell]) -> dict[str, set[str]]:
     """Return the values of each parameter that differs, as JSON: optuna's categories are of one type."""
-    found: dict[str, set[str]] = {}
-    for cell in cells:
-        for name, value in cell.parameters.items():
-            found.setdefault(name, set()).add(json.dumps(value))
+    names = dict.fromkeys(name for cell in cells for name in cell.parameters)
+    # One that an engine does not have is null there, as `_named` says it.
+    found = {name: {json.dumps(cell.parameters.get(name)) for cell in cells} for name in names}
     return {name: values for name, values in found.items() if len(values) > 1}
 
 

@@ -121,7 +121,7 @@ class SupportsClusterJobs(Protocol):
     """A backend that runs jobs in its cluster, beside what serves there."""
 
     def job_place(self) -> ClusterJobPlace:
-        """Raises Misconfigured without an image for jobs, or an address of the control plane."""
+        """Return how jobs run there. Those that run are observed and removed whatever the settings lack."""
 
 
 @runtime_checkable

@@ -215,6 +215,35 @@ def test_cancelling_removes_workers_job_and_secret_within_30_seconds(scene: Kube
     assert row.state == BenchmarkState.CANCELLED
 
 
+def test_a_cluster_whose_settings_lost_its_image_still_gives_back_what_runs(
+    scene: KubernetesBenchmarks,
+) -> None:
+    row = scene.begin("a100")
+    scene.until(lambda: bool(scene.generators()))
+    scene.backend = KubernetesCluster(scene.client, KubernetesSettings(), store_token="sesame")
+    cancel_benchmark(row, actor=scene.actor)
+    scene.until(lambda: scene.ended(row) and not scene.leftovers(), seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("result", "field"),
+    [
+        ({"engine": "builtin"}, "summaries"),
+        ({"summaries": [{"window": 0}]}, "summaries.0.rate"),
+        ({"failed": "late", "system": {"began": 1, "step": 0, "series": {}}}, "system.step"),
+    ],
+)
+def test_a_malformed_result_is_refused_by_its_field(
+    scene: KubernetesBenchmarks, result: dict[str, Any], field: str
+) -> None:
+    scene.begin("a100")
+    scene.until(lambda: bool(scene.generators()))
+    control_plane = order_in(scene, scene.generators()[0])
+    with pytest.raises(remote.OrderRefused, match=field.replace(".", r"\.")):
+        control_plane.hand_in(Path("none"), result)
+    assert BenchmarkRun.objects.get().load_result is None
+
+
 def test_jobs_and_workers_of_a_run_that_is_gone_are_found_by_their_labels(
     scene: KubernetesBenchmarks,
 ) -> None:

@@ -20,7 +20,7 @@ from benchmarks.states import BenchmarkState, RunState
 from clusters.models import Deployment
 from clusters.services.deployments import ensure_deployment
 from clusters.states import DeploymentState
-from gateway.latency import BOUNDS_MS
+from gateway.latency import BOUNDS_MS, Histogram
 from gateway.models import Gateway, Route
 from gateway.worker_figures import WorkerFigures
 from tests.benchmarks.conftest import BenchmarkScene
@@ -57,8 +57,15 @@ def begin(scene: BenchmarkScene, scenario: dict[str, Any] = LOAD, **target: Any)
 
 
 def figures(ttft_ms: float, requests: int = 0) -> WorkerFigures:
-    counted = tuple((bound, requests if ttft_ms <= bound else 0) for bound in (*BOUNDS_MS, math.inf))
-    return WorkerFigures("epoch", requests, timings={"ttft": counted})
+    is_slow = ttft_ms > 400
+    timings = {"ttft": counted(0 if is_slow else requests, requests if is_slow else 0)}
+    return WorkerFigures("epoch", requests, timings=timings)
+
+
+def counted(fast: int, slow: int) -> Histogram:
+    """Requests of 50 ms and of 450 ms."""
+    bounds = (*BOUNDS_MS, math.inf)
+    return tuple((bound, (bound >= 50) * fast + (bound >= 450) * slow) for bound in bounds)
 
 
 def test_a_service_is_loaded_as_it_runs_and_goes_on_running(running: BenchmarkScene) -> None:
@@ -100,6 +107,16 @@ def test_few_requests_are_looked_at_over_a_longer_time() -> None:
         assert again == kept or broken
     restarted = replace(figures(450, 99), epoch="another")
     assert not service_guard.judged(target, kept, {"stable": restarted}, NOON + timedelta(seconds=60))[1]
+
+
+def test_a_timing_that_few_requests_have_does_not_hold_back_another() -> None:
+    target = ServiceTarget("story", ttft_ms=400, tpot_ms=400, share=0.5)
+    kept: dict[str, Any] = {}
+    for seconds, fast, slow, broken in ((0, 0, 0, False), (20, 1000, 0, False), (40, 1000, 20, True)):
+        timings = {"ttft": counted(fast, slow), "tpot": counted(1, 0)}
+        now = {"stable": WorkerFigures("epoch", fast + slow, timings=timings)}
+        kept, said = service_guard.judged(target, kept, now, NOON + timedelta(seconds=seconds))
+        assert bool(said) is broken, "the fast ones are not counted twice"
 
 
 @pytest.mark.parametrize(

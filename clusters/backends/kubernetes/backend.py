@@ -15,7 +15,6 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     FilesFetch,
-    Misconfigured,
     ObservedNode,
     ObservedScale,
     ObservedWorker,
@@ -51,7 +50,7 @@ from clusters.backends.kubernetes.pods_refused import check_pods_can_be_made
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.scaling import begin_with, scale_of
-from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
+from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import NONE, UNFINISHED, MachineWatch, watch
@@ -276,11 +275,6 @@ class KubernetesCluster:
             return right_checks(self._client, self._settings)
 
     def job_place(self) -> ClusterJobPlace:
-        if not BY_DIGEST.fullmatch(self._settings.jobs_image) or not self._settings.control_plane:
-            raise Misconfigured(
-                "Jobs in this cluster need an image by digest (jobs_image) and the address at which its pods "
-                "reach Slipway (store_url)."
-            )
         return ClusterJobPlace(ClusterJobs(self._client, self._settings), self._settings.control_plane)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ GRACE_SECONDS = 5
 
 class ClusterJobs(KubernetesJobs):
     """A JobRunner. What a process would read from its standard input is a Secret of the Job's, mounted as the
-    file `INPUT_DIRECTORY/INPUT_KEY`; the Secret goes with its Job."""
+    file `INPUT_DIRECTORY/INPUT_KEY`, empty where there is nothing to read; the Secret goes with its Job."""
 
     def __init__(self, client: KubernetesClient, settings: KubernetesSettings) -> None:
         super().__init__(client, settings, node="", uid="")
@@ -34,8 +34,6 @@ class ClusterJobs(KubernetesJobs):
 
     def start(self, spec: JobSpec) -> None:
         super().start(replace(spec, stdin=b""))
-        if not spec.stdin:
-            return
         with translated_errors(), granted(self._client, self._settings, Feature.SERVING):
             try:
                 # The pod waits for it. A second start leaves it as it is: the pod may have read it.
