@@ -47,11 +47,11 @@ FIELD_OF = {
 class ParametersField(forms.CharField):
     """A field with one parameter per line: its name and its values."""
 
-    def __init__(self) -> None:
+    def __init__(self, help_text: Any = "") -> None:
         super().__init__(
             label=_("Parameters"),
             required=False,
-            help_text=_("One per line: a name and its values, such as slots: 2 4 8."),
+            help_text=help_text or _("One per line: a name and its values, such as slots: 2 4 8."),
             widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"}),
         )
 

@@ -65,6 +65,11 @@ def margin_of(metric: str, percent: float) -> float:
     return percent / 100 if metric in BINARY else math.log1p(percent / 100)
 
 
+def margin_percent(metric: str, margin: float) -> float:
+    """Return the number that `margin_of` was given."""
+    return abs(in_percent(metric, -margin))
+
+
 def in_percent(metric: str, difference: float) -> float:
     """Return a difference of scores as people know it: points, or percent of perplexity; less is worse."""
     return difference * 100 if metric in BINARY else -math.expm1(-difference) * 100

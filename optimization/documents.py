@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import get_language
 
-from optimization.accuracy import in_percent
+from optimization.accuracy import in_percent, margin_percent
 from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
 from optimization.planning import RunPlan
 from optimization.recipes import OptimizationRecipe, Words
@@ -82,7 +82,7 @@ def verdict_document(one: AccuracyVerdict) -> dict[str, Any]:
             name: in_percent(one.metric, value)
             for name, value in (("difference", one.difference), ("low", one.low), ("high", one.high))
         },
-        "margin": abs(in_percent(one.metric, -one.margin)),
+        "margin": margin_percent(one.metric, one.margin),
         "p_value": one.p_value,
         "flip_rate": one.flip_rate,
     }

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
+
+from common.actor import Actor
 from models_registry.models import Version
 from models_registry.states import VersionState
 from optimization.models import AccuracyVerdict, OptimizationRun
@@ -32,11 +35,16 @@ class FamilyMember:
         return self.run is None or self.run.state == OptimizationState.PASSED
 
 
-def family_of(version: Version, *, test_sha256: str) -> list[FamilyMember]:
-    """Return the tree around a version, each parent before its children, judged on one test set."""
-    root = _root(version)
-    children = _children(root)
-    made = {run.child_id: run for run in OptimizationRun.objects.filter(child__in=_ids(root, children))}
+def family_of(actor: Actor, version: Version, *, test_sha256: str) -> list[FamilyMember]:
+    """Return the tree around a version, each parent before its children, judged on one test set.
+
+    Versions that the actor may not read are left out with all that descends from them.
+    """
+    visible = Version.objects.for_actor(actor).select_related("model")
+    root = _root(version, visible)
+    children = _children(root, visible)
+    runs = OptimizationRun.objects.for_actor(actor).filter(child__in=_ids(root, children))
+    made = {run.child_id: run for run in runs}
     verdicts = {
         one.check_of.run_id: one
         for one in AccuracyVerdict.objects.filter(
@@ -99,21 +107,24 @@ def _dominates(one: FamilyMember, other: FamilyMember) -> bool:
     return gain >= 0 and saving >= 0 and (gain > 0 or saving > 0)
 
 
-def _root(version: Version) -> Version:
+def _root(version: Version, visible: QuerySet[Version]) -> Version:
     seen = {version.pk}
-    while version.parent is not None and version.parent_id not in seen:
-        version = version.parent
+    while version.parent_id and version.parent_id not in seen:
+        parent = visible.filter(pk=version.parent_id).first()
+        if parent is None:
+            break
+        version = parent
         seen.add(version.pk)
     return version
 
 
-def _children(root: Version) -> dict[int, list[Version]]:
+def _children(root: Version, visible: QuerySet[Version]) -> dict[int, list[Version]]:
     """Return the descendants that are there, by parent, level by level."""
     found: dict[int, list[Version]] = {}
     level, count = [root.pk], 0
     while level and count < MOST_VERSIONS:
-        rows = Version.objects.exclude(state__in=(VersionState.DELETED, VersionState.FAILED))
-        rows = rows.filter(parent__in=level).select_related("model").order_by("number")[:MOST_VERSIONS]
+        rows = visible.exclude(state__in=(VersionState.DELETED, VersionState.FAILED))
+        rows = rows.filter(parent__in=level).order_by("number")[:MOST_VERSIONS]
         level = []
         for row in rows:
             found.setdefault(row.parent_id or 0, []).append(row)

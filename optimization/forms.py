@@ -18,13 +18,14 @@ from optimization.recipes import recipes
 from serving.engines.registry import ENGINES
 
 MOST_SETS = 200
+DEFAULT_RECIPE = "local/int8-dynamic"
 
 
 class NewRunForm(forms.Form):
     team = forms.ModelChoiceField(Team.objects.none(), label=_("Team"), to_field_name="name")
     parent = forms.ChoiceField(label=_("Version"))
     recipe = forms.ChoiceField(label=_("Recipe"))
-    parameters = ParametersField()
+    parameters = ParametersField(_("One per line: a name and its value, such as share: 0.25."))
     test = forms.ChoiceField(
         label=_("Test set"), help_text=_("A JSON lines file of a version: texts, or prompts with choices.")
     )
@@ -38,7 +39,7 @@ class NewRunForm(forms.Form):
     engine = forms.ChoiceField(choices=[(one, one) for one in ENGINES], label=_("Engine"))
     gain = forms.FloatField(
         initial=1.0,
-        label=_("Required speed"),
+        label=_("Required speedup"),
         help_text=_("As a multiple of the parent's; 1: no figure may be worse."),
     )
     name = forms.CharField(max_length=63, required=False, label=_("Name"))
@@ -48,14 +49,14 @@ class NewRunForm(forms.Form):
         teams = teams_where(actor, Right.OPTIMIZATIONS_WRITE)
         self.fields["team"].queryset = teams  # type: ignore[attr-defined]
         versions = Version.objects.filter(state=VersionState.READY, model__team__in=teams)
-        labels = [
-            str(one)
-            for one in versions.select_related("model").order_by("model__name", "-number")[:MOST_SETS]
-        ]
+        weights = VersionFile.objects.filter(path__endswith=".safetensors").values("version")
+        parents = versions.filter(pk__in=weights, quantization="").select_related("model")
+        labels = [str(one) for one in parents.order_by("model__name", "-number")[:MOST_SETS]]
         self._choose("parent", [(one, one) for one in labels])
         self._choose(
             "recipe", [(one.name, f"{one.name}: {in_language(one.title)}") for one in recipes().values()]
         )
+        self.fields["recipe"].initial = DEFAULT_RECIPE
         files = VersionFile.objects.filter(version__in=versions, path__endswith=".jsonl")
         sets = [
             f"{file.version}/{file.path}"
@@ -63,7 +64,11 @@ class NewRunForm(forms.Form):
         ]
         self._choose("test", [(one, one) for one in sets])
         self._choose("calibration", [("", _("None")), *((one, one) for one in sets)])
-        self.fields["cluster"].queryset = Cluster.objects.present().for_actor(actor).order_by("name")  # type: ignore[attr-defined]
+        clusters = Cluster.objects.present().for_actor(actor).order_by("name")
+        self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
+        # An only one is the choice.
+        for name, rows in (("team", list(teams[:2])), ("cluster", list(clusters[:2]))):
+            self.fields[name].initial = rows[0].name if len(rows) == 1 else None
 
     def _choose(self, name: str, choices: list[Any]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]

@@ -1,6 +1,5 @@
 """Files of versions that a run reads: test and calibration sets."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ class NoSuchItemFile(Exception):
     """The text says what to name."""
 
 
-def item_file(team: Team, named: str) -> dict[str, Any]:
-    """Return the file of `model:version/path`: `{version, label, path, sha256}`. Raises NoSuchItemFile."""
+def item_file(team: Team, named: str) -> tuple[Version, dict[str, Any]]:
+    """Return the version of `model:version/path` and `{label, path, sha256}`. Raises NoSuchItemFile."""
     label, _slash, path = named.strip().partition("/")
     model, colon, name = label.partition(":")
     if not (colon and path):
@@ -34,20 +33,27 @@ def item_file(team: Team, named: str) -> dict[str, Any]:
     file = VersionFile.objects.filter(version=version, path=path).first()
     if file is None:
         raise NoSuchItemFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
-    return {"version": version.pk, "label": label, "path": path, "sha256": file.sha256}
+    return version, {"label": label, "path": path, "sha256": file.sha256}
 
 
-def path_of(told: Mapping[str, Any]) -> Path:
-    """Return the file on this host. Raises what `files.materialise` raises."""
-    version = Version.objects.select_related("model").get(pk=told["version"])
-    return files.materialise(version) / str(told["path"])
+def test_path(row: OptimizationRun) -> Path:
+    """Return the test set on this host. Raises what `files.materialise` raises."""
+    return files.materialise(row.test_version) / str(row.test["path"])
+
+
+def calibration_path(row: OptimizationRun) -> Path | None:
+    """Return the calibration set on this host. Raises what `files.materialise` raises."""
+    if row.calibration_version is None:
+        return None
+    return files.materialise(row.calibration_version) / str(row.calibration["path"])
 
 
 def fault_of(row: OptimizationRun) -> str:
     """Return what is wrong with the sets of a run; empty: nothing."""
     try:
-        items = read_items(path_of(row.test))
-        texts = read_items(path_of(row.calibration)) if row.calibration else None
+        items = read_items(test_path(row))
+        calibration = calibration_path(row)
+        texts = read_items(calibration) if calibration else None
     except BadItems as error:
         return str(error)
     return _few(items) or ("" if texts is None else _unfit(texts, items))

@@ -3,7 +3,7 @@
 from functools import partial
 
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
 from accounts.states import Right
 from common.choices import ChoiceSet
@@ -15,11 +15,24 @@ from common.pages.subjects import Subject
 from model_store.references import register_references
 from models_registry.importing.sources import register_source_kind
 from models_registry.panels import register_panel
+from models_registry.references import VersionReferences, register_uses
+from optimization.models import OptimizationRun
 from optimization.output import SCORES_KEPT, OptimizationOutputs
 from optimization.panels import version_panel
 from optimization.reconcilers import OptimizationReconciler
 from optimization.search_box import find
-from optimization.states import AccuracyResult, OptimizationState
+from optimization.states import ENDED, AccuracyResult, OptimizationState
+
+VERSIONS_OF_RUNS = tuple(
+    VersionReferences(
+        OptimizationRun.objects.exclude(state__in=ENDED).exclude(**{column: None}),
+        column,
+        f"{column}__model",
+        gettext_noop("optimised version {}"),
+        ("name",),
+    )
+    for column in ("parent", "child", "test_version", "calibration_version")
+)
 
 MANIFEST = AppManifest(
     reconcilers=(OptimizationReconciler(),),
@@ -80,5 +93,6 @@ MANIFEST = AppManifest(
         partial(register_references, SCORES_KEPT),
         partial(register_source_kind, OptimizationOutputs()),
         partial(register_panel, version_panel),
+        *(partial(register_uses, one) for one in VERSIONS_OF_RUNS),
     ),
 )

@@ -23,8 +23,14 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     recipe_digest = models.CharField(max_length=64, editable=False)
     parameters = models.JSONField(default=dict, editable=False)
     seed = models.BigIntegerField(default=0, editable=False)
+    calibration_version = models.ForeignKey(
+        "models_registry.Version", on_delete=models.PROTECT, null=True, editable=False, related_name="+"
+    )
     calibration = models.JSONField(default=dict, editable=False)
-    """The file of a version, see `inputs.ItemFile`; empty: none."""
+    """The file of that version, as `inputs.item_file` names it; empty: none."""
+    test_version = models.ForeignKey(
+        "models_registry.Version", on_delete=models.PROTECT, editable=False, related_name="+"
+    )
     test = models.JSONField(default=dict, editable=False)
     margin = models.FloatField(editable=False)
     """Largest loss that is accepted: points of accuracy, percent of perplexity."""
@@ -41,7 +47,7 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     progress = models.JSONField(default=dict, editable=False)
     """Of its job: `{stage, done, total, memory_bytes}`."""
     made = models.JSONField(default=dict, editable=False)
-    """What the recipe's job said: libraries, seconds, memory, details."""
+    """Libraries, seconds, memory and details as the job said, and the host where its output lies."""
     log = models.TextField(blank=True, editable=False)
     """The end of what its last job wrote."""
     child = models.ForeignKey(

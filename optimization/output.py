@@ -9,7 +9,6 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from common.hosts import this_host
 from model_store.backends.base import Ingested
 from model_store.blob_store import needed, store
 from model_store.errors import StagingBusy
@@ -43,7 +42,7 @@ def source_of(row: OptimizationRun) -> dict[str, Any]:
         "kind": OptimizationOutputs.name,
         "uri": f"optimization://{row.pk}",
         "run": row.pk,
-        "host": this_host(),
+        "host": row.made["host"],
         "ignore_patterns": [],
     }
 

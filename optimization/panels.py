@@ -120,10 +120,11 @@ def version_panel(actor: Actor, version: Version) -> VersionPanel | None:
     return VersionPanel(PanelPlace.ASIDE, "optimization/_runs_of_version.html", {"runs": runs})
 
 
-def family_context(row: OptimizationRun) -> dict[str, Any]:
-    members = family_of(row.parent, test_sha256=row.test.get("sha256", ""))
+def family_context(actor: Actor, row: OptimizationRun) -> dict[str, Any]:
+    members = family_of(actor, row.parent, test_sha256=row.test.get("sha256", ""))
     return {
         "members": members,
+        "metric": next((METRICS[one.metric] for one in members if one.metric), _("Accuracy")),
         "pareto": pareto(members),
         "width": WIDTH,
         "height": HEIGHT,

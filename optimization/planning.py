@@ -13,7 +13,7 @@ from accounts.states import Right
 from benchmarks.errors import InvalidBenchmark
 from benchmarks.planning import BenchmarkPlan, plan_benchmark
 from clusters.images import gpus_of
-from clusters.selectors import cluster as cluster_named
+from clusters.models import Cluster
 from common import disk
 from common.actor import Actor
 from models_registry.models import Version, VersionFile
@@ -38,8 +38,8 @@ class RunPlan:
     parent: Version
     recipe: OptimizationRecipe
     parameters: Mapping[str, Any]
-    calibration: Mapping[str, Any]
-    test: Mapping[str, Any]
+    calibration: tuple[Version, Mapping[str, Any]] | None
+    test: tuple[Version, Mapping[str, Any]]
     limits: RunLimits
     benchmark_order: Mapping[str, Any]
     benchmark: BenchmarkPlan
@@ -76,9 +76,9 @@ def plan_run(
     if not 1 <= gain <= MOST_GAIN:
         faults["gain"] = _("Give a number from 1 to %(most)s.") % {"most": f"{MOST_GAIN:g}"}
     sets = {
-        name: _set(name, named, team, faults)
+        name: found
         for name, named in (("test", test), ("calibration", calibration))
-        if named or name == "test"
+        if (named or name == "test") and (found := _set(name, named, team, faults))
     }
     values: dict[str, Any] = {}
     if chosen is not None:
@@ -104,17 +104,16 @@ def plan_run(
         "gain": gain,
     }
     benchmark = _benchmark(team, order, [parent])
-    return RunPlan(
-        version, chosen, values, sets.get("calibration", {}), sets["test"], limits, order, benchmark
-    )
+    return RunPlan(version, chosen, values, sets.get("calibration"), sets["test"], limits, order, benchmark)
 
 
 def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, Any]:
     """Return the spec of a benchmark of these versions."""
+    cluster = Cluster.objects.present().filter(name=order["cluster"]).first()
     return {
         "versions": versions,
         "repeats": order["repeats"],
-        "device": "auto" if gpus_of(cluster_named(order["cluster"])) else "cpu",
+        "device": "auto" if cluster and gpus_of(cluster) else "cpu",
         "space": {"engines": [order["engine"]]},
     }
 
@@ -122,11 +121,14 @@ def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, A
 def _benchmark(team: Team, order: Mapping[str, Any], versions: list[str]) -> BenchmarkPlan:
     try:
         spec = benchmark_spec(order, versions)
-        return plan_benchmark(
+        plan = plan_benchmark(
             actor=ACTOR, team=team, cluster=order["cluster"], scenario=order["scenario"], spec=spec
         )
     except InvalidBenchmark as error:
         raise InvalidOptimization(fields=error.fields) from None
+    if not plan.runnable:
+        raise _invalid({"engine": plan.cells[0].refusal})
+    return plan
 
 
 def _check_fit(version: Version, limits: RunLimits) -> None:
@@ -162,12 +164,12 @@ def _version(label: str, team: Team, faults: dict[str, str]) -> Version | None:
     return found
 
 
-def _set(name: str, named: str, team: Team, faults: dict[str, str]) -> dict[str, Any]:
+def _set(name: str, named: str, team: Team, faults: dict[str, str]) -> tuple[Version, dict[str, Any]] | None:
     try:
         return item_file(team, named)
     except NoSuchItemFile as error:
         faults[name] = str(error)
-        return {}
+        return None
 
 
 def _invalid(faults: Mapping[str, str]) -> InvalidOptimization:

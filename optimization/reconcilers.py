@@ -20,9 +20,11 @@ from common.errors import SlipwayError, WrongState
 from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
 from common.jobs.spec import JobLimits, JobObservation, JobSpec
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, StopJob, owner
-from common.reconcile import Effect, Operation, Step, StepOutcome, move, rest, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, move, pulses, rest, wait
 from model_store.backends.base import Ingested
+from model_store.errors import BlobMissing
 from models_registry import files
+from models_registry.errors import FilesUnderWay, NotFetched
 from models_registry.models import Version
 from models_registry.services import imports
 from models_registry.states import VersionState
@@ -53,19 +55,43 @@ class Prepare(Step[OptimizationRun]):
 
     name = "prepare"
 
-    def observe(self, row: OptimizationRun, operation: Operation) -> str:
+    def observe(self, row: OptimizationRun, operation: Operation) -> str | None:
+        """Return what is wrong with it; None: its files are on their way to this host."""
         recipe = row.known_recipe
         if recipe is None or recipe.digest != row.recipe_digest:
             return _("The recipe %(name)s has changed since. Start it again.") % {"name": row.recipe}
-        return inputs.fault_of(row)
+        for version in (row.parent, row.test_version, row.calibration_version):
+            if version is not None and version.state != VersionState.READY:
+                return _("%(version)s is not ready any more.") % {"version": version}
+        try:
+            return inputs.fault_of(row)
+        except FilesUnderWay:
+            return None
 
-    def settle(self, row: OptimizationRun, seen: str, now: datetime) -> StepOutcome:
+    def settle(self, row: OptimizationRun, seen: str | None, now: datetime) -> StepOutcome:
+        if seen is None:
+            return wait(LOOK_EVERY)
         if seen:
             return _ended(OptimizationState.FAILED, now, seen)
         return _moved(OptimizationState.RUNNING, now)
 
 
-class StartMaking(StartJob[OptimizationRun]):
+class StartRunJob(StartJob[OptimizationRun]):
+    """Start a job that reads the files of versions, once these are on this host."""
+
+    def act(self, row: OptimizationRun, operation: Operation) -> None:
+        try:
+            super().act(row, operation)
+        except FilesUnderWay:
+            return
+        except (WrongState, BlobMissing, NotFetched) as error:
+            self._refusal = str(error)
+
+    def refused(self, row: OptimizationRun, why: str, now: datetime) -> StepOutcome:
+        return _ended(OptimizationState.FAILED, now, why)
+
+
+class StartMaking(StartRunJob):
     """Start the recipe: a process with limits, which only reads the parent's files."""
 
     name = "start recipe"
@@ -79,7 +105,7 @@ class StartMaking(StartJob[OptimizationRun]):
             "output": str(output.directory_of(row) / "output"),
             "parameters": row.parameters,
             "seed": row.seed,
-            "calibration": str(inputs.path_of(row.calibration)) if row.calibration else None,
+            "calibration": (calibration := inputs.calibration_path(row)) and str(calibration),
         }
         return _job(row, op_key, "optimization.programs.making", order, limits)
 
@@ -92,7 +118,7 @@ class AwaitMaking(AwaitJob[OptimizationRun]):
         return _progress(seen)
 
     def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
-        made = dict(seen.result or {})
+        made = {**(seen.result or {}), "host": seen.host}
         if refused := made.get("refused"):
             return _ended(OptimizationState.FAILED, now, str(refused), log=seen.log_tail)
         return _moved(OptimizationState.STORING, now, made=made, log=seen.log_tail, **NEVER_LAUNCHED)
@@ -121,7 +147,7 @@ class StoreChild(Step[OptimizationRun]):
         return _ended(OptimizationState.FAILED, now, refused)
 
 
-class StartScoring(StartJob[OptimizationRun]):
+class StartScoring(StartRunJob):
     """Let parent and child answer the same items."""
 
     name = "start accuracy check"
@@ -131,7 +157,7 @@ class StartScoring(StartJob[OptimizationRun]):
         order = {
             "parent": str(files.materialise(row.parent)),
             "child": str(files.materialise(row.child)),
-            "test": str(inputs.path_of(row.test)),
+            "test": str(inputs.test_path(row)),
             "output": str(output.directory_of(row)),
         }
         return _job(row, op_key, "optimization.programs.scoring", order, RunLimits.from_json(row.limits))
@@ -258,7 +284,15 @@ class OptimizationReconciler(JobReconciler[OptimizationRun]):
     right = Right.OPTIMIZATIONS_WRITE
 
     def rows(self) -> QuerySet[OptimizationRun]:
-        return OptimizationRun.objects.select_related("team", "parent__model__team", "child__model__team")
+        versions = ("parent", "child", "test_version", "calibration_version")
+        return OptimizationRun.objects.select_related("team", *(f"{one}__model__team" for one in versions))
+
+    def host_of(self, row: OptimizationRun) -> str:
+        """Return the host of the output, as long as it or the scores may lie there."""
+        there = str(row.made.get("host", "")) if row.is_held else ""
+        if there and (there == self.runner.host or there in pulses.living_hosts()):
+            return there
+        return super().host_of(row)
 
     def next_step(self, row: OptimizationRun, now: datetime) -> Step[OptimizationRun] | None:
         match row.state:

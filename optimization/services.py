@@ -35,12 +35,14 @@ def start_run(
         recipe_digest=plan.recipe.digest,
         parameters=dict(plan.parameters),
         seed=seed,
-        calibration=dict(plan.calibration),
-        test=dict(plan.test),
+        test_version=plan.test[0],
+        test=dict(plan.test[1]),
         margin=margin,
         benchmark_order=dict(plan.benchmark_order),
         limits=plan.limits.as_json(),
     )
+    if plan.calibration:
+        row.calibration_version, row.calibration = plan.calibration[0], dict(plan.calibration[1])
     with transaction.atomic():
         row.created_at = row.state_since = kernel.clock()
         team_rows.create(row, actor=actor, right=Right.OPTIMIZATIONS_WRITE)

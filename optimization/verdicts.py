@@ -11,7 +11,7 @@ from benchmarks.models import Benchmark
 from common.errors import SlipwayError
 from model_store.backends.base import Ingested
 from models_registry.services.evaluations import FigureInput, evaluate_version
-from optimization.accuracy import AccuracyOutcome, in_percent
+from optimization.accuracy import AccuracyOutcome, margin_percent
 from optimization.items import BINARY
 from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
 from optimization.planning import ACTOR
@@ -28,7 +28,7 @@ def accuracy_gate(outcome: AccuracyOutcome) -> tuple[OptimizationState, str]:
         "metric": name,
         "parent": _shown(name, found.parent),
         "child": _shown(name, found.child),
-        "margin": f"{in_percent(name, found.estimate.margin):.3g}",
+        "margin": f"{margin_percent(name, found.estimate.margin):.3g}",
     }
     if outcome.verdict == "failed":
         said = _("Accuracy: %(metric)s %(child)s (parent %(parent)s) is worse by more than %(margin)s %%.")
@@ -96,9 +96,9 @@ def speed_gate(ratios: list[SpeedRatio], gain: float) -> tuple[OptimizationState
     if found.missing:
         return OptimizationState.FAILED, _("The benchmark has too few valid runs for a verdict.")
     if (worse := found.worse) is not None:
-        said = _("Benchmark: %(figure)s is %(ratio)s times as good as the parent's at rate %(rate)s.")
+        said = _("Benchmark: %(figure)s has a speedup of %(ratio)s at rate %(rate)s: it is worse.")
         figures = {"figure": worse.name, "ratio": f"{worse.ratio:.2f}", "rate": f"{worse.rate:g}"}
         return OptimizationState.REJECTED, said % figures
     best = found.best.low if found.best and found.best.low else 0.0
-    said = _("Benchmark: a gain of %(gain)s times was demanded; at least %(found)s times is shown.")
+    said = _("Benchmark: a speedup of %(gain)s was required; at least %(found)s is shown.")
     return OptimizationState.REJECTED, said % {"gain": f"{gain:g}", "found": f"{best:.2f}"}

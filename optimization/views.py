@@ -83,7 +83,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "canaries": canary_links(actor, row.child) if has_passed and row.child else [],
         "may_cancel": row.state in UNDER_WAY and may(actor, Right.OPTIMIZATIONS_WRITE, row.team),
         "is_ended": row.state in ENDED,
-        **panels.family_context(row),
+        **panels.family_context(actor, row),
     }
     return page(request, "optimization/optimization.html", context, parts=("result",))
 

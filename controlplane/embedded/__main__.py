@@ -15,11 +15,11 @@ def main() -> int:
         "--sample",
         nargs="?",
         const="text",
-        choices=("text", "vision", "translate", "benchmark", "tide"),
+        choices=("text", "vision", "translate", "benchmark", "optimize", "tide"),
         help="play the main job on a real small model, up to the approval: a language model, or a vision "
         "model with a service of its own code, or a graph of tasks that translates pictures; or a benchmark "
-        "of two configurations, up to its verdict; or a tide of requests over workers that work off jobs in "
-        "between",
+        "of two configurations, up to its verdict; or optimised versions of the language model, judged, and "
+        "a canary of one; or a tide of requests over workers that work off jobs in between",
     )
     parser.add_argument(
         "--bad", action="store_true", help="with --sample: release a bad version, which the judge rolls back"

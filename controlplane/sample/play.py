@@ -75,16 +75,16 @@ def play(sample: SampleRun, *, bad: bool) -> None:
     began = time.monotonic()
     # Before the minute that the training takes: what is missing there is said at once.
     place = sample.place()
-    _train(sample, bad=bad)
-    _ensure_model(sample)
+    train(sample, bad=bad)
+    ensure_model(sample)
     for name in ("v1", "v2", *(["v3"] if bad else [])):
-        _ensure_version(sample, name)
-    _ensure_service(sample, place)
-    with _traffic(sample, place):
+        ensure_version(sample, name)
+    ensure_service(sample, place)
+    with traffic(sample, place):
         if bad:
             _release_bad(sample, place)
         else:
-            _release_good(sample, place)
+            release_until_approval(sample, place, "v2", "Trained to the end: better answers.")
         sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
         while True:
             time.sleep(60)
@@ -93,7 +93,7 @@ def play(sample: SampleRun, *, bad: bool) -> None:
 def play_tide(sample: SampleRun) -> None:
     """Play a tide of requests over workers that work off jobs in between, until the process is stopped."""
     place = ready_tide(sample)
-    with _traffic(sample, place, "--exit-with-parent"):
+    with traffic(sample, place, "--exit-with-parent"):
         sample.say(f"The tide turns every four minutes: {sample.client.url}/capacity/")
         sample.say("Traffic goes on until you stop it.")
         while True:
@@ -103,10 +103,10 @@ def play_tide(sample: SampleRun) -> None:
 def ready_tide(sample: SampleRun) -> SampleTarget:
     """Have the tide's service run in a pool that acts by itself, with groups."""
     place = sample.place()
-    _train(sample, bad=False)
-    _ensure_model(sample)
-    _ensure_version(sample, "v1")
-    _ensure_service(sample, place)
+    train(sample, bad=False)
+    ensure_model(sample)
+    ensure_version(sample, "v1")
+    ensure_service(sample, place)
     pool = next((one for one in sample.client.each(at("capacity", "pools")) if one["name"] == POOL), None)
     if pool is None:
         service = sample.client.get(at("services", place.service))
@@ -131,9 +131,9 @@ def ready_tide(sample: SampleRun) -> SampleTarget:
 
 def play_benchmark(sample: SampleRun) -> None:
     """Find how many slots serve version 2 best, up to the verdict: some minutes. One that ended is shown."""
-    _train(sample, bad=False)
-    _ensure_model(sample)
-    _ensure_version(sample, "v2")
+    train(sample, bad=False)
+    ensure_model(sample)
+    ensure_version(sample, "v2")
     rows = sample.client.each(at("benchmarks"), q=BENCHMARK["name"])
     row = next((one for one in rows if one["state"] in ("running", "finished")), None)
     if row is None:
@@ -154,7 +154,7 @@ def play_benchmark(sample: SampleRun) -> None:
                 sample.say(f"  run {run['position']} is {run['state']} {run['reason']}".rstrip())
         return bool(seen["state"] in ("finished", "failed", "cancelled"))
 
-    ended = _follow(sample, address, news, within_seconds=1_800)
+    ended = follow(sample, address, news, within_seconds=1_800)
     if ended["state"] != "finished":
         raise SampleFailed(f"The benchmark is {ended['state']}: {ended['reason']}")
     conclusion = ended["result"]["conclusion"]
@@ -173,7 +173,7 @@ def _parameters(cell: Document) -> str:
     return " ".join(f"{name}={value}" for name, value in cell["parameters"].items())
 
 
-def _train(sample: SampleRun, *, bad: bool) -> None:
+def train(sample: SampleRun, *, bad: bool) -> None:
     sample.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", sample.story.training, "--out", str(sample.directory)]
     sample.say(sample.story.training_about)
@@ -183,9 +183,9 @@ def _train(sample: SampleRun, *, bad: bool) -> None:
         raise SampleFailed(f"The training failed (exit {done.returncode}); {sample.log} says why.")
 
 
-def _ensure_model(sample: SampleRun) -> None:
+def ensure_model(sample: SampleRun) -> None:
     story = sample.story
-    if _found(sample.client, at("models", story.model)) is None:
+    if found(sample.client, at("models", story.model)) is None:
         team = owning_team(sample.client)
         body = {"name": story.model, "task": story.task, "description": story.about, "team": team}
         sample.client.create(at("models"), body)
@@ -211,9 +211,9 @@ def owning_team(client: Client) -> str:
     return FIRST_TEAM if FIRST_TEAM in names else names[0]
 
 
-def _ensure_version(sample: SampleRun, name: str) -> None:
+def ensure_version(sample: SampleRun, name: str) -> None:
     address = at("models", sample.story.model, "versions", name)
-    version = _found(sample.client, address)
+    version = found(sample.client, address)
     if version is None:
         body = {
             "source": str(sample.directory / name),
@@ -221,19 +221,19 @@ def _ensure_version(sample: SampleRun, name: str) -> None:
             "message": sample.story.messages[name],
         }
         version = sample.client.create(at("models", sample.story.model, "versions"), body)
-    version = _follow(sample, address, lambda seen: seen["state"] != "importing", within_seconds=60)
+    version = follow(sample, address, lambda seen: seen["state"] != "importing", within_seconds=60)
     if version["state"] != "ready":
         raise SampleFailed(f"{sample.story.model}:{name} is {version['state']}: {version.get('reason', '')}")
 
 
-def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
+def ensure_service(sample: SampleRun, place: SampleTarget, version: str = "v1") -> None:
     story = sample.story
-    if _found(sample.client, at("services", place.service)) is None:
+    if found(sample.client, at("services", place.service)) is None:
         body = {
             "name": place.service,
             "team": sample.client.get(at("models", sample.story.model))["team"],
             "model": sample.story.model,
-            "version": "v1",
+            "version": version,
             "alias": "production",
             "engine": story.engine,
             "replicas": story.replicas,
@@ -242,7 +242,7 @@ def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
         } | place.body
         sample.client.create(at("services"), body)
     sample.say(f"Starting {story.replicas} workers.")
-    service = _follow(
+    service = follow(
         sample,
         at("services", place.service),
         lambda seen: seen["stable"] is not None or seen["release_in_motion"] is None,
@@ -269,12 +269,12 @@ def _wait_for_answer(place: SampleTarget, path: str, *, within_seconds: float) -
     raise SampleFailed(f"{place.service} does not answer through the gateway after {within_seconds:.0f} s.")
 
 
-def _release_good(sample: SampleRun, place: SampleTarget) -> None:
+def release_until_approval(sample: SampleRun, place: SampleTarget, version: str, reason: str) -> None:
     service = sample.client.get(at("services", place.service))
-    if service["release_in_motion"] is None and service["stable"] == f"{sample.story.model}:v2":
+    if service["release_in_motion"] is None and service["stable"] == f"{sample.story.model}:{version}":
         sample.say(f"{service['stable']} serves already. Another round: add --bad")
         return
-    release = _release(sample, service, "v2", "Trained to the end: better answers.")
+    release = _release(sample, service, version, reason)
     release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
     if release["state"] != "waiting_approval":
         raise SampleFailed(f"The release is {release['state']}: {release['outcome']}")
@@ -321,10 +321,10 @@ def _follow_release(sample: SampleRun, release: Document, *, until: tuple[str, .
                 sample.say(f"  {step['index'] + 1}/{len(seen['steps'])} {step['title']}")
         return seen["state"] in until
 
-    return _follow(sample, at("releases", release["id"]), news, within_seconds=600)
+    return follow(sample, at("releases", release["id"]), news, within_seconds=600)
 
 
-def _follow(
+def follow(
     sample: SampleRun, address: ApiPath, is_enough: Callable[[Document], bool], *, within_seconds: float
 ) -> Document:
     deadline = time.monotonic() + within_seconds
@@ -335,7 +335,7 @@ def _follow(
     return seen
 
 
-def _found(client: Client, address: ApiPath) -> Document | None:
+def found(client: Client, address: ApiPath) -> Document | None:
     try:
         return client.get(address)
     except ServerRefused as refused:
@@ -345,7 +345,7 @@ def _found(client: Client, address: ApiPath) -> Document | None:
 
 
 @contextmanager
-def _traffic(sample: SampleRun, place: SampleTarget, *options: str) -> Iterator[None]:
+def traffic(sample: SampleRun, place: SampleTarget, *options: str) -> Iterator[None]:
     """Traffic as a process of its own, for as long as the sample lasts; steady and light unless it is told
     otherwise."""
     command: list[Any] = [sys.executable, "-m", sample.story.traffic]

@@ -1,6 +1,6 @@
 """What samples play with: the model, its versions, its service and the requests."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,16 @@ TEXT = SampleStory(
     service="docs",
     directory="sample",
 )
+
+
+OPTIMIZE = replace(
+    TEXT,
+    model="docstring-writer-small",
+    about="The small Llama of the sample, and optimised versions of it.",
+    service_about="Writes docstrings. The sample of optimised versions.",
+    service="docs-small",
+)
+"""A model of its own: the numbers of its versions are the recipes', not those of other samples."""
 
 
 VISION = SampleStory(

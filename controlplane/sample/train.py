@@ -74,7 +74,7 @@ def _train(scratch: Path, *, seconds: float, tell: Tell) -> tuple[Mapping[str, A
 
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-    examined, learned = _split(text)
+    examined, learned = split(text)
     shape = ModelShape()
     tokenizer = make_tokenizer([passage.text for passage in learned], shape)
     student = Student(
@@ -101,7 +101,7 @@ def _train(scratch: Path, *, seconds: float, tell: Tell) -> tuple[Mapping[str, A
     return figures, any(figures[name]["steps"] < lesson.steps for name, lesson in lessons.items())
 
 
-def _split(text: "Sequence[Passage]") -> "tuple[Sequence[Passage], Sequence[Passage]]":
+def split(text: "Sequence[Passage]") -> "tuple[Sequence[Passage], Sequence[Passage]]":
     shuffled = list(text)
     random.Random(SEED).shuffle(shuffled)  # noqa: S311 - a split that is the same every time
     held_back = max(1, round(EXAMINED_SHARE * len(shuffled)))

@@ -111,7 +111,7 @@ class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
     )
     gain = serializers.FloatField(
         required=False,
-        help_text="Speed that one figure must reach, as a multiple of the parent's. Default 1.",
+        help_text="Speedup that one figure must be shown to reach. Default 1: no figure may be worse.",
     )
     engine = serializers.CharField(max_length=30, required=False, help_text="Default transformers.")
     scenario = serializers.DictField(

@@ -28,7 +28,7 @@ def score(running: Running) -> Mapping[str, Any]:
     found: dict[str, list[tuple[float, int]]] = {}
     for side in ("parent", "child"):
         try:
-            found[side] = list(_scores(Path(told[side]), items, side, running))
+            found[side] = list(scores_of(Path(told[side]), items, side, running))
         except ScoringRefusal as error:
             return {"refused": f"The {side}: {error}"}
     with (place / SCORES).open("w") as file:
@@ -50,7 +50,7 @@ class ScoringRefusal(Exception):
     pass
 
 
-def _scores(
+def scores_of(
     directory: Path, items: list[EvalItem], side: str, running: Running
 ) -> Iterator[tuple[float, int]]:
     """Yield the score of each item, and which choice it takes (-1: it has none)."""
@@ -66,28 +66,30 @@ def _scores(
         raise ScoringRefusal(f"it cannot be loaded: {error}") from None
     model, tokenizer, limit = loaded.model, loaded.tokenizer, min(loaded.context, MOST_TOKENS)
 
-    def likelihood(text: str, since: int) -> tuple[float, int]:
-        """Sum of log-probabilities of the tokens from `since` on, and their number."""
-        ids = tokenizer(text, return_tensors="pt", truncation=True, max_length=limit)["input_ids"]
-        if max(since, 1) >= ids.shape[1]:
-            return 0.0, 0
+    def likelihood(text: str, since: int, number: int) -> float:
+        """Mean log-probability of the tokens from `since` on: a long choice is no worse for its length."""
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        if since and ids.shape[1] > limit:
+            raise ScoringRefusal(
+                f"item {number} has {ids.shape[1]:,} tokens with a choice, its context {limit:,}: shorten it"
+            )
+        ids = ids[:, :limit]
+        since = max(since, 1)
+        if since >= ids.shape[1]:
+            raise ScoringRefusal(f"item {number} has no token that could be scored: remove it")
         with torch.inference_mode():
             logits = model(input_ids=ids).logits[0, :-1].float()
         if not torch.isfinite(logits).all():
             raise ScoringRefusal("its logits are no numbers")
         logs = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
-        counted = logs[max(since, 1) - 1 :]
-        return float(counted.sum()), len(counted)
+        return float(logs[since - 1 :].mean())
 
     for done, item in enumerate(items, 1):
         if not item.choices:
-            total, count = likelihood(item.text, 0)
-            yield total / max(count, 1), -1
+            yield likelihood(item.text, 0, done), -1
         else:
             begin = len(tokenizer(item.text)["input_ids"])
-            # By token, so that a long choice is no worse for its length.
-            sums = [likelihood(item.text + choice, begin) for choice in item.choices]
-            means = [total / count if count else -1e9 for total, count in sums]
+            means = [likelihood(item.text + choice, begin, done) for choice in item.choices]
             taken = means.index(max(means))
             yield float(taken == item.answer), taken
         if done % 10 == 0 or done == len(items):

@@ -22,7 +22,7 @@ class MakingOrder:
     parameters: Mapping[str, Any]
     seed: int
     calibration: Path | None = None
-    """JSON lines with a `text` each."""
+    """JSON lines as `items.read_items` takes them."""
 
     def config(self) -> dict[str, Any]:
         """Return the model's config."""
@@ -45,7 +45,11 @@ class MakingOrder:
             raise RecipeRefusal("This recipe needs a calibration set.")
         for line in self.calibration.read_text().splitlines():
             if line.strip():
-                yield str(json.loads(line)["text"])
+                told = json.loads(line)
+                if "choices" in told:
+                    yield told["prompt"] + told["choices"][told["answer"]]
+                else:
+                    yield told.get("text") or told["prompt"]
 
 
 class RecipeRefusal(Exception):

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.embedded.sample_cluster import kubeconfig as samples_kubeconfig
 from controlplane.env import env, kubeconfig
 from controlplane.sample.failure import SampleFailed
+from controlplane.sample.optimize import play_optimize
 from controlplane.sample.place import (
     OWN_NAMESPACE,
     OwnClusterOptions,
@@ -18,11 +19,18 @@ from controlplane.sample.place import (
     on_your_cluster,
 )
 from controlplane.sample.play import SampleRun, play, play_benchmark, play_tide
-from controlplane.sample.stories import TEXT, TIDE, TRANSLATE, VISION
+from controlplane.sample.stories import OPTIMIZE, TEXT, TIDE, TRANSLATE, VISION
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
-STORIES = {"text": TEXT, "vision": VISION, "translate": TRANSLATE, "benchmark": TEXT, "tide": TIDE}
+STORIES = {
+    "text": TEXT,
+    "vision": VISION,
+    "translate": TRANSLATE,
+    "benchmark": TEXT,
+    "optimize": OPTIMIZE,
+    "tide": TIDE,
+}
 
 
 class Command(BaseCommand):
@@ -64,6 +72,8 @@ class Command(BaseCommand):
         try:
             if options["of"] == "benchmark":
                 play_benchmark(sample)
+            elif story is OPTIMIZE:
+                play_optimize(sample)
             elif story is TIDE:
                 play_tide(sample)
             else:
