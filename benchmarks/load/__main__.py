@@ -40,9 +40,6 @@ def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, A
     target = LoadTarget(tuple(order["addresses"]), order["model"], order.get("token", ""))
     price = order.get("price_per_hour")
 
-    def holds(window: WindowRecord) -> bool:
-        return summarise(window, scenario).good_share >= scenario.targets.share
-
     found: list[WindowRecord] = []
     if order.get("engine") == AiperfEngine.name:
         tell("environment", 0, 0)
@@ -52,7 +49,7 @@ def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, A
     sources = SystemSources(servers=target.addresses, **order.get("system", {}))
     with sampling(sources, directory) as sampled:
         try:
-            found.extend(course.windows(engine, scenario, target, holds=holds, tell=tell))
+            found.extend(course.windows(engine, scenario, target, tell=tell))
         except (course.SmokeFailed, TooFewCores, UnfitScenario) as error:
             return {"failed": str(error)}
         system = sampled()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load.engine import LoadTarget, TooFewCores, UnfitScenario
+from benchmarks.load.max_rate import BrokenTargets
 from benchmarks.load.openai import StreamedAnswer, body_of, plain_usage
 from benchmarks.load.prompts import TokenRatio, prompt_of
 from benchmarks.load.records import RequestRecord, WindowRecord
@@ -69,9 +70,19 @@ class AiperfEngine:
             workers(scenario, max(scenario.rates))
 
     def measure(
-        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
+        self,
+        scenario: LoadScenario,
+        target: LoadTarget,
+        ratio: TokenRatio,
+        *,
+        rate: float,
+        window: int,
+        broken: BrokenTargets | None = None,
     ) -> WindowRecord:
-        """Raises AiperfFailed, UnfitScenario."""
+        """Send all requests of a window: its records come at its end, so that none ends early.
+
+        Raises AiperfFailed, UnfitScenario.
+        """
         if target.token:
             # It takes keys as arguments alone, which every process of the machine can read.
             raise UnfitScenario("AIPerf cannot be given a token safely: use the built-in load engine.")

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from multiprocessing.connection import Connection
 
 from benchmarks.load.engine import LoadTarget, TooFewCores
+from benchmarks.load.max_rate import BrokenTargets
 from benchmarks.load.openai import StreamedAnswer, body_of, path_of, plain_usage
 from benchmarks.load.prompts import TokenRatio, prompt_of
 from benchmarks.load.records import RequestRecord, WindowRecord
@@ -34,8 +35,16 @@ class BuiltinEngine:
             processes(scenario, max(scenario.rates))
 
     def measure(
-        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
+        self,
+        scenario: LoadScenario,
+        target: LoadTarget,
+        ratio: TokenRatio,
+        *,
+        rate: float,
+        window: int,
+        broken: BrokenTargets | None = None,
     ) -> WindowRecord:
+        """Send the requests of one window. Several processes do not end early: none sees all answers."""
         planned = schedule(scenario, rate, window=window)
         shares = 1 if scenario.is_closed_loop else processes(scenario, rate)
         record = WindowRecord(
@@ -44,12 +53,15 @@ class BuiltinEngine:
         job = _Share(scenario, target, ratio, rate, window)
         began = time.monotonic()
         if shares == 1:
+            job.broken = broken
             record.requests, record.client_cpu = job.run(planned, time.monotonic() + _HEAD_START_SECONDS)
         else:
             found = _in_processes(job, [planned[place::shares] for place in range(shares)])
             record.requests = sorted((one for some, _ in found for one in some), key=lambda one: one.number)
             record.client_cpu = max(cpu for _, cpu in found)
         record.took = time.monotonic() - began - _HEAD_START_SECONDS
+        if not scenario.is_closed_loop and len(record.requests) < len(planned):
+            record.seconds = planned[len(record.requests)].at
         return record
 
 
@@ -84,6 +96,7 @@ class _Share:
     ) -> None:
         self.scenario, self.target, self.ratio = scenario, target, ratio
         self.rate, self.window = rate, window
+        self.broken: BrokenTargets | None = None
         self.connections: Connections
 
     def run(self, planned: Sequence[PlannedRequest], start: float) -> tuple[list[RequestRecord], float]:
@@ -125,10 +138,16 @@ class _Share:
     async def _open_loop(
         self, planned: Sequence[PlannedRequest], bodies: list[bytes] | None
     ) -> list[RequestRecord]:
-        tasks = []
+        tasks: list[asyncio.Task[RequestRecord]] = []
+        decided = 0
         for place, one in enumerate(planned):
             if (left := self.start + one.at - time.monotonic()) > 0:
                 await asyncio.sleep(left)
+            # In their order: of those that have ended, the quick ones are too many.
+            while self.broken and decided < len(tasks) and tasks[decided].done():
+                decided += 1
+                if self.broken.by(tasks[decided - 1].result()):
+                    return list(await asyncio.gather(*tasks))
             body = bodies[place] if bodies else self._body(one)
             tasks.append(asyncio.create_task(self._send(one, body, one.at)))
         return list(await asyncio.gather(*tasks))

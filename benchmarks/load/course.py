@@ -6,10 +6,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from benchmarks.figures import is_within
 from benchmarks.load import scraping
 from benchmarks.load.engine import LoadEngine, LoadTarget
-from benchmarks.load.max_rate import RateProbe, next_rate
+from benchmarks.load.max_rate import BrokenTargets, RateProbe, next_rate
 from benchmarks.load.openai import path_of, plain_usage
 from benchmarks.load.prompts import WORDS, TokenRatio
 from benchmarks.load.records import WindowRecord
@@ -31,11 +33,9 @@ def windows(
     scenario: LoadScenario,
     target: LoadTarget,
     *,
-    holds: Callable[[WindowRecord], bool],
     tell: Callable[[str, int, float], object] = print,
 ) -> Iterator[WindowRecord]:
-    """Raises SmokeFailed, TooFewCores. `holds`: whether a window keeps its targets; `tell`: stage, window and
-    rate of what begins."""
+    """Raises SmokeFailed, TooFewCores. `tell`: stage, window and rate of what begins."""
     engine.check(scenario)
     tell("smoke", 0, 0)
     ratio = calibrated(target, scenario)
@@ -45,12 +45,15 @@ def windows(
         warm_up = replace(scenario, requests=scenario.warm_up_requests, seconds=None, arrivals=like)
         engine.measure(warm_up, target, ratio, rate=scenario.rates[0], window=WARM_UP_WINDOW)
     probes: list[RateProbe] = []
+    is_good = partial(is_within, targets=scenario.targets)
     for number, rate in enumerate(_rates(scenario, probes)):
         tell("measure", number, rate)
         before = scraping.prefix_cache(target.addresses)
-        record = engine.measure(scenario, target, ratio, rate=rate, window=number)
+        broken = BrokenTargets(is_good, scenario.targets.share) if scenario.find_max_rate else None
+        record = engine.measure(scenario, target, ratio, rate=rate, window=number, broken=broken)
         record.prefix_hits = scraping.hit_share(before, scraping.prefix_cache(target.addresses))
-        probes.append(RateProbe(rate, holds(record) if scenario.find_max_rate else True))
+        good = sum(map(is_good, record.requests))
+        probes.append(RateProbe(rate, good >= scenario.targets.share * max(1, len(record.requests))))
         yield record
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from benchmarks.load.max_rate import BrokenTargets
 from benchmarks.load.prompts import TokenRatio
 from benchmarks.load.records import WindowRecord
 from benchmarks.load.scenario import LoadScenario
@@ -26,9 +27,17 @@ class LoadEngine(Protocol):
         """Raises TooFewCores when this machine cannot make the load, UnfitScenario when the engine cannot."""
 
     def measure(
-        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
+        self,
+        scenario: LoadScenario,
+        target: LoadTarget,
+        ratio: TokenRatio,
+        *,
+        rate: float,
+        window: int,
+        broken: BrokenTargets | None = None,
     ) -> WindowRecord:
-        """Send one window's requests by their schedule and return what came of each."""
+        """Send one window's requests by their schedule and return what came of each. An engine that can sends
+        no more once `broken` says so."""
 
 
 class UnfitScenario(Exception):

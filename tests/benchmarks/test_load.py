@@ -4,6 +4,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +16,11 @@ from benchmarks import figures
 from benchmarks.load import course
 from benchmarks.load.builtin import BuiltinEngine, processes
 from benchmarks.load.engine import LoadTarget, TooFewCores
+from benchmarks.load.max_rate import BrokenTargets
+from benchmarks.load.prompts import TokenRatio
 from benchmarks.load.records import RequestRecord, WindowRecord, read, write
 from benchmarks.load.remote import ControlPlaneOrder, OrderRefused
-from benchmarks.load.scenario import LoadScenario, ScenarioFaults, TracedRequest, scenario_of
+from benchmarks.load.scenario import LatencyTargets, LoadScenario, ScenarioFaults, TracedRequest, scenario_of
 from benchmarks.load.schedule import schedule
 from benchmarks.validity import violations
 from tests.benchmarks.scripted_server import Script, ScriptedServer, scripted_server
@@ -36,7 +39,7 @@ def server() -> Iterator[ScriptedServer]:
 def measured(server: ScriptedServer, **asked: object) -> list[WindowRecord]:
     scenario = scenario_of({**ASKED, "arrivals": "constant", **asked})
     target = LoadTarget((server.url,), "chat:v1")
-    found = course.windows(BuiltinEngine(), scenario, target, holds=lambda _: True, tell=lambda *_: None)
+    found = course.windows(BuiltinEngine(), scenario, target, tell=lambda *_: None)
     return list(found)
 
 
@@ -84,6 +87,18 @@ def test_nothing_caps_what_is_in_flight(server: ScriptedServer) -> None:
     server.script = Script(ttft=0.5)
     measured(server, rates=[50], requests=50, warm_up_requests=0)
     assert server.most_in_flight > 20
+
+
+def test_a_probe_sends_no_more_once_its_targets_are_broken() -> None:
+    targets = LatencyTargets(ttft_ms=150)
+    scenario = LoadScenario(arrivals="constant", requests=200, targets=targets)
+    broken = BrokenTargets(partial(figures.is_within, targets=targets), targets.share)
+    with scripted_server(Script(ttft=0.02, tpot=0.0, slots=1)) as server:
+        target = LoadTarget((server.url,), "chat:v1")
+        window = BuiltinEngine().measure(scenario, target, TokenRatio(), rate=80, window=0, broken=broken)
+    assert 20 <= len(window.requests) < 150
+    assert all(one.is_good for one in window.requests), "what was sent is waited for"
+    assert window.seconds == pytest.approx(len(window.requests) / 80), "figures are of what was sent"
 
 
 def test_a_closed_loop_keeps_its_number_in_flight(server: ScriptedServer) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks import statistics
 from benchmarks.conclusion import conclude
-from benchmarks.load.max_rate import RateProbe, next_rate
+from benchmarks.load.max_rate import BrokenTargets, RateProbe, next_rate
+from benchmarks.load.records import RequestRecord
 from benchmarks.rounds import PastRun, next_round
 from benchmarks.spec import BenchmarkObjective
 from benchmarks.states import RunState
@@ -101,3 +102,19 @@ def test_the_conclusion_names_the_best_and_how_sure_that_is() -> None:
     assert conclude({1: clear[1][:4], 2: clear[2]}, goodput).verdict == "no verdict"
     assert conclude(clear, BenchmarkObjective(kind="latency")).best == 2
     assert conclude({}, goodput).best is None
+
+
+def requests_until_broken(good_share: float, chance: random.Random) -> int:
+    """Return how many of 200 requests a probe takes whose target is a share of 0.95."""
+    broken = BrokenTargets(lambda record: record.is_good, 0.95)
+    for number in range(200):
+        record = RequestRecord(0, number, 0.0, error="" if chance.random() < good_share else "timeout")
+        if broken.by(record):
+            return number + 1
+    return 200
+
+
+def test_a_probe_ends_early_where_its_targets_are_broken_and_hardly_ever_else() -> None:
+    chance = random.Random(26)
+    assert sum(requests_until_broken(0.95, chance) < 200 for _ in range(500)) <= 15
+    assert fmean(requests_until_broken(0.5, chance) for _ in range(200)) < 30
