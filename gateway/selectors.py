@@ -17,8 +17,10 @@ from gateway.backends.configured import (
     figures_of_workers,
     is_elsewhere,
     metrics_of,
+    prometheus_of,
     traffic_metrics_of,
 )
+from gateway.backends.prometheus import ScrapedSeries
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
 from gateway.models import AbilityRoute, Gateway, Route, TrafficReading
@@ -64,6 +66,15 @@ def worker_figures(service: str) -> Mapping[str, WorkerFigures]:
     Raises UnknownRoute, GatewayUnreachable.
     """
     return figures_of_workers(route(service))
+
+
+def scraped(cluster: Cluster, selectors: Sequence[str], *, seconds: int, until: float) -> list[ScrapedSeries]:
+    """Return what the Prometheus of the cluster's gateway scraped in so many seconds; nothing where it has
+    none. `selectors`: PromQL's, without braces. Raises GatewayUnreachable, InvalidGateway.
+    """
+    if (found := prometheus_of(cluster)) is None:
+        return []
+    return [one for each in selectors for one in found.scraped(each, seconds=seconds, until=until)]
 
 
 def gateways() -> QuerySet[Gateway]:

@@ -17,6 +17,7 @@ from benchmarks.load.records import RECORDS_FILE
 from benchmarks.load_orders import job_of
 from benchmarks.load_results import read_result
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun, SystemSeries
+from benchmarks.scraped_figures import with_scraped
 from benchmarks.spec import spec_of
 from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
 from benchmarks.validity import BY_NAME, violations
@@ -148,7 +149,11 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
         seen = super().observe(row, operation)
         # Read after the job was looked at: one that has ended has handed in all it will.
         handed_in = BenchmarkRun.objects.values_list("load_result", flat=True).get(pk=row.pk)
-        return seen if handed_in is None else replace(seen, result=handed_in)
+        seen = seen if handed_in is None else replace(seen, result=handed_in)
+        if seen.result is None or seen.is_live:
+            return seen
+        system = with_scraped(row, seen.result.get("system"), operation.at)
+        return replace(seen, result={**seen.result, "system": system})
 
     def _guard(self, row: BenchmarkRun, at: datetime) -> tuple[dict[str, Any], str]:
         """Return what the next look at a loaded service compares with, and why the load must stop."""

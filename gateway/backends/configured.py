@@ -16,7 +16,7 @@ from gateway.backends.base import GatewayBackend, GatewayRowConfig, TrafficBacke
 from gateway.backends.envoy.configured import layout_from
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy_statistics import EnvoySettings, EnvoyStatistics, same_start
-from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusSettings
+from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusQueries, PrometheusSettings
 from gateway.backends.remote_gateway import RemoteGateway
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import GatewayUnreachable, InvalidGateway, NoGateway, UnknownRoute
@@ -136,6 +136,17 @@ def look_at(gateway: Gateway) -> GatewayBackend:
         made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
+
+
+def prometheus_of(cluster: "Cluster") -> PrometheusQueries | None:
+    """Return the Prometheus that the cluster's gateway counts by; None: there is none. Raises
+    InvalidGateway."""
+    rows = Gateway.objects.select_related("cluster").filter(cluster=cluster, metrics=MetricsKind.PROMETHEUS)
+    if (gateway := rows.first()) is None:
+        return None
+    config = config_of(gateway)
+    settings = PrometheusSettings.read(config.settings.get(PROMETHEUS))
+    return PrometheusQueries(settings, token=config.secrets.get(TOKEN, ""))
 
 
 def _of_kind(module: str, config: GatewayRowConfig) -> GatewayBackend:

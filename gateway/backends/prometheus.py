@@ -82,6 +82,82 @@ class PrometheusSettings:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class ScrapedSeries:
+    labels: Mapping[str, str]
+    """With `__name__`."""
+    samples: Sequence[tuple[float, float]]
+    """Seconds since 1970, and value: as scraped, nothing in between."""
+
+
+class PrometheusQueries:
+    """Asks one Prometheus."""
+
+    def __init__(
+        self, settings: PrometheusSettings, *, token: str = "", within_seconds: float = WITHIN_SECONDS
+    ) -> None:
+        self._settings = settings
+        self._token = token
+        self._within_seconds = within_seconds
+
+    def scraped(self, selector: str, *, seconds: int, until: float) -> list[ScrapedSeries]:
+        """Return what was scraped in so many seconds. `selector`: PromQL's, without braces. Raises
+        GatewayUnreachable."""
+        fixed = fixed_labels(self._settings)
+        found = self.ask(f"{{{','.join([selector, *fixed])}}}[{seconds}s]", kind="matrix", at=until)
+        return [
+            ScrapedSeries(one["metric"], [(float(at), float(value)) for at, value in one["values"]])
+            for one in found
+        ]
+
+    def ask(self, query: str, *, kind: str, at: float) -> list[Any]:
+        """Raises GatewayUnreachable."""
+        try:
+            status, body = self._answer(query, at)
+        except (HostUnreachable, Misbehaves, Forbidden) as error:
+            raise GatewayUnreachable(f"Prometheus: {error}") from None
+        try:
+            answer = json.loads(body)
+            if answer["status"] != "success":
+                raise GatewayUnreachable(f"Prometheus refuses: {answer.get('error', status)}.")
+            if answer["data"]["resultType"] != kind:
+                raise GatewayUnreachable(
+                    f"Prometheus answers with a {answer['data']['resultType']}, not a {kind}."
+                )
+            return list(answer["data"]["result"])
+        except (ValueError, KeyError, TypeError):
+            raise GatewayUnreachable(
+                f"{self._settings.url} answers {status}, and not as Prometheus does: is it its address?"
+            ) from None
+
+    def _answer(self, query: str, at: float) -> tuple[int, bytes]:
+        form = {"query": query, "time": f"{at:.3f}", "timeout": f"{self._within_seconds:g}s"}
+        # Prometheus compresses for whoever lets it; the body is taken as it comes, so that its size is known.
+        headers = {"Accept-Encoding": "identity"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        url = f"{self._settings.url}/api/v1/query"
+        deadline = RequestDeadline(self._within_seconds)
+        client = httpx2.Client(
+            transport=PinnedTransport(own_machine.judge, deadline=deadline),
+            timeout=self._within_seconds,
+            trust_env=False,
+        )
+        try:
+            with in_words(url), client:
+                request = client.build_request("POST", url, data=form, headers=headers)
+                response = client.send(request, stream=True)
+                body = whole_body(response, limit_bytes=MOST_BYTES, limit_seconds=self._within_seconds)
+                return response.status_code, body
+        finally:
+            deadline.close()
+
+
+def fixed_labels(settings: PrometheusSettings) -> list[str]:
+    """Return the matchers that every query has."""
+    return [f"{name}={json.dumps(value)}" for name, value in sorted(settings.labels.items())]
+
+
 Worker = frozenset[tuple[str, str]]
 """The labels that tell it from others."""
 
@@ -105,9 +181,8 @@ class PrometheusCounters:
         """`ready_workers_of` a route: their number in each of its deployments; raises UnknownRoute."""
         self._settings = settings
         self._ready_workers_of = ready_workers_of
-        self._token = token
         self._clock = clock
-        self._within_seconds = within_seconds
+        self._queries = PrometheusQueries(settings, token=token, within_seconds=within_seconds)
 
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         ready = self._ready_workers_of(route)
@@ -140,50 +215,12 @@ class PrometheusCounters:
     def _matchers(self, targets: Sequence[str]) -> str:
         # Names have letters, digits, and of what means something in a regular expression only dots.
         either = "|".join(name.replace(".", "[.]") for name in sorted(targets))
-        fixed = [f"{name}={json.dumps(value)}" for name, value in sorted(self._settings.labels.items())]
-        return ",".join([f'{self._settings.deployment_label}=~"{either}"', *fixed])
+        own = f'{self._settings.deployment_label}=~"{either}"'
+        return ",".join([own, *fixed_labels(self._settings)])
 
     def _query(self, query: str, *, kind: str) -> list[Any]:
         """Raises GatewayUnreachable."""
-        try:
-            status, body = self._ask(query)
-        except (HostUnreachable, Misbehaves, Forbidden) as error:
-            raise GatewayUnreachable(f"Prometheus: {error}") from None
-        try:
-            answer = json.loads(body)
-            if answer["status"] != "success":
-                raise GatewayUnreachable(f"Prometheus refuses: {answer.get('error', status)}.")
-            if answer["data"]["resultType"] != kind:
-                raise GatewayUnreachable(
-                    f"Prometheus answers with a {answer['data']['resultType']}, not a {kind}."
-                )
-            return list(answer["data"]["result"])
-        except (ValueError, KeyError, TypeError):
-            raise GatewayUnreachable(
-                f"{self._settings.url} answers {status}, and not as Prometheus does: is it its address?"
-            ) from None
-
-    def _ask(self, query: str) -> tuple[int, bytes]:
-        form = {"query": query, "time": f"{self._clock():.3f}", "timeout": f"{self._within_seconds:g}s"}
-        # Prometheus compresses for whoever lets it; the body is taken as it comes, so that its size is known.
-        headers = {"Accept-Encoding": "identity"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        url = f"{self._settings.url}/api/v1/query"
-        deadline = RequestDeadline(self._within_seconds)
-        client = httpx2.Client(
-            transport=PinnedTransport(own_machine.judge, deadline=deadline),
-            timeout=self._within_seconds,
-            trust_env=False,
-        )
-        try:
-            with in_words(url), client:
-                request = client.build_request("POST", url, data=form, headers=headers)
-                response = client.send(request, stream=True)
-                body = whole_body(response, limit_bytes=MOST_BYTES, limit_seconds=self._within_seconds)
-                return response.status_code, body
-        finally:
-            deadline.close()
+        return self._queries.ask(query, kind=kind, at=self._clock())
 
 
 @dataclass(frozen=True, slots=True)
