@@ -14,8 +14,8 @@ from benchmarks.load.system import DCGM
 from benchmarks.models import BenchmarkRun
 from clusters.models import Node
 from gateway import selectors as gateway
-from gateway.backends.prometheus import ScrapedSeries
 from gateway.errors import GatewayError
+from gateway.scraped_series import ScrapedSeries
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from gateway.backends.configured import (
     prometheus_of,
     traffic_metrics_of,
 )
-from gateway.backends.prometheus import ScrapedSeries
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
 from gateway.models import AbilityRoute, Gateway, Route, TrafficReading
+from gateway.scraped_series import ScrapedSeries
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures, WorkerInterval, between, unpacked_figures

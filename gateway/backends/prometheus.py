@@ -22,6 +22,7 @@ from common.outbound.transport import PinnedTransport, RequestDeadline
 from gateway.backends.worker_counters import WorkerReading, labels_text, summed
 from gateway.errors import GatewayUnreachable, InvalidGateway
 from gateway.latency import Histogram
+from gateway.scraped_series import ScrapedSeries
 from gateway.traffic import TargetCounts
 
 TOKEN = "prometheus_token"  # noqa: S105 - the name of a secret
@@ -80,14 +81,6 @@ class PrometheusSettings:
         if not isinstance(seconds, int) or isinstance(seconds, bool) or not 5 <= seconds <= 600:
             raise _wrong("stale_seconds: a whole number from 5 to 600.")
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class ScrapedSeries:
-    labels: Mapping[str, str]
-    """With `__name__`."""
-    samples: Sequence[tuple[float, float]]
-    """Seconds since 1970, and value: as scraped, nothing in between."""
 
 
 class PrometheusQueries:
