@@ -9,9 +9,10 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from common import choices, events, resealing
+from common import choices, configuration, events, resealing
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
+from common.configuration import ConfigurationKind
 from common.events import Subscription
 from common.health import HealthProbe
 from common.languages import Text
@@ -72,6 +73,8 @@ class AppManifest:
     probes: Sequence[HealthProbe] = ()
     """What `/readyz` and Home ask of it."""
     pruning: Sequence[PruningRule] = ()
+    configuration: Sequence[ConfigurationKind] = ()
+    """Objects that teams may keep as files, in the order in which they are made."""
     sealed: Sequence[SealedColumn] = ()
     """Columns that `common.sealed` protects: all of them, or a change of the secret key loses some."""
     hooks: Sequence[Callable[[], None]] = ()
@@ -113,6 +116,8 @@ def declare(manifest: AppManifest) -> None:
         catalogue.offer(event, manifest.webhook_heading)
     pruning.offer(*manifest.pruning)
     resealing.offer(*manifest.sealed)
+    for kind in manifest.configuration:
+        configuration.offer(kind)
     for hook in manifest.hooks:
         hook()
     _manifests.append(manifest)

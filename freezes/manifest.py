@@ -4,6 +4,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.states import Right
 from common.choices import ChoiceSet
+from common.configuration import ConfigurationKind
 from common.declared import AppManifest
 from common.pages.search import SearchDestination
 from common.pages.subjects import Subject
@@ -64,4 +65,14 @@ MANIFEST = AppManifest(
         ),
     ),
     webhook_heading=_("Releases"),
+    configuration=(
+        ConfigurationKind(
+            "freeze",
+            routes="freeze",
+            lookup="pk",
+            found_in_list=True,
+            takes_reason=False,
+            is_exported=lambda row: row["minutes"] is not None,
+        ),
+    ),
 )

@@ -31,17 +31,21 @@ class BadYaml(Exception):
 
 def load(text: str, *, numbers: bool = False) -> Any:
     """Return the first document; `numbers`: scalars without quotes may be some. Raises BadYaml."""
+    return next(load_all(text, numbers=numbers), None)
+
+
+def load_all(text: str, *, numbers: bool = False) -> Iterator[Any]:
+    """Yield the documents of a file. Raises BadYaml."""
     if len(text.encode(errors="replace")) > MAX_BYTES:
         raise BadYaml(f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
         events = islice(yaml.parse(text, Loader=_LOADER), MAX_EVENTS)
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                return _node(_next(events), events, 0, numbers)
+                yield _node(_next(events), events, 0, numbers)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         raise BadYaml(f"it is no YAML in line {mark.line + 1}" if mark else "it is no YAML") from None
-    return None
 
 
 def _node(event: Any, events: Iterator[Any], depth: int, numbers: bool) -> Any:

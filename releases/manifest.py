@@ -1,6 +1,8 @@
 """What services and releases add to the whole."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -12,6 +14,7 @@ from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
+from common.configuration import ConfigurationKind
 from common.declared import AppManifest
 from common.events import Subscription
 from common.pages.cards import HomeCard
@@ -134,7 +137,36 @@ CHOICES = (
     ChoiceSet(states.StepState, badges="step", schema="StepState"),
     ChoiceSet(states.ThresholdSource),
 )
+
+
+def _first_version(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stable version: a service that is made from its file begins with it."""
+    return {"version": (row["stable"] or ":").partition(":")[2]}
+
+
+CONFIGURATION = (
+    ConfigurationKind(
+        "plan",
+        routes="plan",
+        lookup="plan",
+        parameters=("team",),
+        is_exported=lambda row: row["team"] is not None,
+    ),
+    ConfigurationKind(
+        "policy",
+        routes="release-policy",
+        lookup="team",
+        named_by="team",
+        within_team=False,
+        emptied_by={"policy": {}},
+    ),
+    ConfigurationKind(
+        "service", routes="service", lookup="service", within_team=False, exported=_first_version
+    ),
+)
+
 MANIFEST = AppManifest(
+    configuration=CONFIGURATION,
     choices=CHOICES,
     subscriptions=(
         Subscription(WorkersChanged, subscribers.show_workers),

@@ -28,3 +28,11 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text)
     except OSError as error:
         raise CommandFailed(f"{path} cannot be written: {error.strerror}.", Exit.USAGE) from None
+
+
+def make_directory(path: Path) -> None:
+    """Raises CommandFailed."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be made: {error.strerror}.", Exit.USAGE) from None

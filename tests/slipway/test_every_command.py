@@ -70,9 +70,9 @@ WORDS = {
 """Arguments of those that need others than `1` for each."""
 APART = {
     "serve", "models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements",
-    "graph push", "graph run",
+    "graph push", "graph run", "apply",
 }  # fmt: skip
-"""They upload, run a program, ask a CI system, or nobody."""
+"""They upload, run a program, take files, ask a CI system, or nobody."""
 ONLY_LOOKS = {"preview", "drain-preview", "dry-run", "try"}
 SAID = "because of the walk"
 

@@ -1,11 +1,14 @@
-"""Exports: a version becomes a commit of a repository, or a version on another Slipway."""
+"""`slipway export` prints configuration as files; its verbs follow exports of versions to hubs."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
-from slipway.cli.context import CliContext, Columns, context_of, secret_of, size
+from slipway.cli.context import CliContext, Columns, OutputFormat, context_of, counted, secret_of, size
+from slipway.cli.files import make_directory, write_text
 from slipway.cli.names import split_version
 from slipway.cli.options import (
     Allow,
@@ -26,9 +29,7 @@ from slipway.client import Document, at
 
 OPEN = ("sending", *HALTED)
 
-app = typer.Typer(
-    help="Exports of versions; `models export` starts one and waits for it.", no_args_is_help=True
-)
+app = typer.Typer(invoke_without_command=True)
 
 
 COLUMNS: Columns = {
@@ -41,6 +42,39 @@ COLUMNS: Columns = {
     "STARTED": "began_at",
     "ENDPOINT": "endpoint",
 }
+
+
+@app.callback()
+def configuration(
+    typer_context: typer.Context,
+    kind: Annotated[str, typer.Option("--kind", help="Only of this kind: service.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Only of this team.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory for one file per object; default: stdout.")
+    ] = None,
+) -> None:
+    """Print services, plans, policies and freeze windows as YAML that `slipway apply` takes; the verbs below
+    are about exports of versions, which `models export` starts."""
+    if typer_context.invoked_subcommand is not None:
+        return
+    import yaml  # other commands are spared it
+
+    context = context_of(typer_context)
+    asked = {"kind": kind, "team": team}
+    given = {name: value for name, value in asked.items() if value}
+    documents = context.client.get(at("configuration", "export"), **given)["documents"]
+    if context.output is OutputFormat.JSON:
+        context.show(documents)
+        return
+    if out is None:
+        sys.stdout.write(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True))
+        return
+    for document in documents:
+        parts = (document["kind"], document["team"] or "all", document.get("name", ""))
+        name = "-".join(quote(part, safe="") for part in parts if part)
+        make_directory(out)
+        write_text(out / f"{name}.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    context.say(f"{counted(len(documents), 'file')} in {out}.")
 
 
 def export(

@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class ConfigurationConfig(app_config.WithManifest):
+    name = "configuration"

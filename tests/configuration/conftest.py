@@ -1,0 +1,3 @@
+from tests.slipway.conftest import terminal
+
+__all__ = ["terminal"]
