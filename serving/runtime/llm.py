@@ -221,18 +221,12 @@ class LlmEngine:
                 connection.path = self._socket = f"{tempfile.mkdtemp(prefix='slipway-llm-')}/llm.sock"
                 self._own = self._start(self._socket)
                 self._until_ready(self._own)
-        seconds = deadline()
         try:
             connection.connect()
             connection.request(
                 "POST", path, json.dumps(body).encode(), headers={"content-type": "application/json"}
             )
-            is_main = threading.current_thread() is threading.main_thread()
-            if is_main and (current := runtime.get()) is not None:
-                current.wait_for(connection.sock.fileno(), seconds)
             response = connection.getresponse()
-        except TimeoutError as error:
-            raise Problem(504, "Deadline passed", str(error)) from None
         except (OSError, http.client.HTTPException) as error:
             raise Problem(503, "LLM engine unavailable", f"{self._engine} does not answer: {error}") from None
         if response.status != 200:
@@ -251,8 +245,21 @@ class _UnixConnection(http.client.HTTPConnection):
         self.path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock = _WatchedSocket(socket.AF_UNIX)
         self.sock.connect(self.path)
+
+
+class _WatchedSocket(socket.socket):
+    """Before each read it waits for the engine and for the front at once: a client may leave meanwhile."""
+
+    def recv_into(self, *arguments: Any) -> int:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and (current := runtime.get()) is not None:
+            try:
+                current.wait_for(self.fileno(), deadline())
+            except TimeoutError as error:
+                raise Problem(504, "Deadline passed", str(error)) from None
+        return super().recv_into(*arguments)
 
 
 def _problem(status: int, document: object) -> Problem:

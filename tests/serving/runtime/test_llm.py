@@ -85,10 +85,10 @@ def test_an_engine_that_is_killed_is_back_alone_and_requests_meanwhile_say_so(tm
 
 def test_a_client_that_leaves_ends_the_generation(tmp_path: Path) -> None:
     (tmp_path / "slipway.json").write_text('{"engines": {"echo": {"token_seconds": 0.05}}}')
-    with service(tmp_path / "app", source(tmp_path, "echo", slots=1, tokens=600)) as worker:
+    with service(tmp_path / "app", source(tmp_path, "echo", slots=1, tokens=6_000)) as worker:
         with pytest.raises(httpx2.TimeoutException):
-            httpx2.post(f"{worker.url}/ask", json={"prompt": "on and on", "tokens": 600}, timeout=1.0)
-        # The one slot is free long before the 30 s that its answer would have taken.
+            httpx2.post(f"{worker.url}/ask", json={"prompt": "on and on", "tokens": 6_000}, timeout=1.0)
+        # Its answer would have taken 300 s.
         status, answer = Asked(worker, "/ask", {"prompt": "next", "tokens": 1}).result()
         assert (status, answer["text"]) == (200, "next ")
 
