@@ -27,7 +27,7 @@ from models_registry.models import Evaluation
 from tests.benchmarks.conftest import BenchmarkScene
 from tests.cast import SYSTEM
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
 """They wait more than they compute."""
 
 

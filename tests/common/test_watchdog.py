@@ -146,6 +146,7 @@ def test_the_work_ends_with_its_watchdog(started, name: str) -> None:
     eventually(lambda: not psutil.pid_exists(worker))
 
 
+@pytest.mark.slow
 def test_a_watchdog_that_slept_itself_kills_nobody_for_it(started) -> None:
     process = start(started, GOES_ON)
     assert process.stdout is not None

@@ -69,6 +69,7 @@ def test_an_app_with_all_that_people_see_of_it_is_small(project: Project) -> Non
     assert 200 < project.lines_of_code() < MOST_LINES
 
 
+@pytest.mark.slow
 def test_a_new_app_passes_the_checks(project: Project) -> None:
     project.run("-m", "ruff", "check", ".")
     project.run("-m", "ruff", "format", "--check", ".")

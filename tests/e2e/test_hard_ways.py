@@ -42,6 +42,7 @@ def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: 
     assert scene.ask(release="canary").headers["x-slipway-version"] == stable
 
 
+@pytest.mark.slow
 def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end(
     scene: Scene, traffic: Traffic
 ) -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.stack
 SHORT, STREAM = "/chat/v1", "/chat/v1/stream?chunks=20&every_ms=100"
 
 
+@pytest.mark.slow
 async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         stack.run_workers(target, 2)

@@ -9,7 +9,12 @@ from models_registry.models import Version, VersionFile
 from optimization.models import AccuracyCheck
 from tests.optimization.conftest import OptimizationScene
 
-pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.process,
+    pytest.mark.any_database,
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.mark.slow

@@ -186,6 +186,7 @@ def test_while_one_web_is_down_no_worker_is_lost(pair: Pair, service: Any):
         pair.web = pair.prague.web()
 
 
+@pytest.mark.slow
 def test_without_its_worker_a_host_s_rows_wait_say_so_and_go_on(site: Site, pair: Pair, service: Any):
     pair.worker.stop(signal.SIGKILL)
     with psycopg.connect(site.postgres.url, autocommit=True) as connection:

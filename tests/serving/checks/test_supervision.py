@@ -62,6 +62,7 @@ def test_a_process_that_dies_is_a_gpu_that_failed_and_the_others_are_heard() -> 
     assert not report.passed
 
 
+@pytest.mark.slow
 def test_a_gpu_that_hangs_is_told_within_the_limit_and_nothing_is_tried_together_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -120,6 +120,7 @@ def test_jobs_outlive_a_redis_that_is_killed(scene: Scene) -> None:
     assert [scene.times(one) for one in (at_work, *waiting)] == [1] * 6
 
 
+@pytest.mark.slow
 def test_a_worker_that_drains_finishes_what_it_can_and_gives_the_rest_back(scene: Scene) -> None:
     first, second = (scene.worker(name, grace_seconds=2.0) for name in ("w-0", "w-1"))
     long, short = scene.submit(first, steps=300), scene.submit(second, steps=20)
