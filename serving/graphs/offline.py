@@ -73,14 +73,14 @@ class ResultFiles:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
+        self.directory = directory
         self.failed_file = directory / FAILED_FILE
         self.failed_file.unlink(missing_ok=True)
         self.done = self.failed = 0
 
     def write(self, item: str, outputs: Mapping[str, tuple[str, bytes]]) -> None:
         for name, (suffix, data) in outputs.items():
-            file = self._directory / ".".join([item, *([name] if name else []), suffix])
+            file = self.directory / ".".join([item, *([name] if name else []), suffix])
             part = file.with_name(f".{file.name}.part")
             part.write_bytes(data)
             part.replace(file)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from serving.graphs.calling import CallFailure, call_batch
 from serving.graphs.description import GraphDescription
 from serving.graphs.encoding import decode_named
 from serving.graphs.errors import GraphError, ItemFailed
@@ -170,11 +171,15 @@ class TaskProcess:
                 results[number] = [packer.part(values[0], Part(tuple(path), PartMode(mode)))]
             else:
                 calls.append((number, self._arguments(unit["node"], values)))
-        for (number, _), result in zip(calls, self._called([one for _, one in calls]), strict=True):
-            if isinstance(result, _Failure):
+        batch = [one for _, one in calls]
+        called = call_batch(self._run, batch, task=self._name, is_class=self._is_class)
+        for (number, _), result in zip(calls, called, strict=True):
+            if isinstance(result, CallFailure):
                 results[number] = result.reason
             else:
-                results[number] = packer.parts(result[0], self._routes.parts[meta["units"][number]["node"]])
+                results[number] = packer.parts(
+                    result.value, self._routes.parts[meta["units"][number]["node"]]
+                )
         return results
 
     def _arguments(self, node: str, values: list[Any]) -> tuple[Any, ...]:
@@ -182,26 +187,6 @@ class TaskProcess:
         return tuple(
             next(given) if isinstance(one, GraphValue) else one for one in self._nodes[node].arguments
         )
-
-    def _called(self, calls: list[tuple[Any, ...]]) -> "list[tuple[Any] | _Failure]":
-        """Results of a batch. One that raises is run again in halves, so that only what cannot be answered
-        fails."""
-        if not calls:
-            return []
-        try:
-            if not self._is_class:
-                if len(calls) > 1:
-                    return [result for one in calls for result in self._called([one])]
-                return [(self._run(*calls[0]),)]
-            results = self._run(*map(list, zip(*calls, strict=True)))
-            if len(results) != len(calls):
-                raise TypeError(f"run returned {len(results)} results for {_items(len(calls))}")
-            return [(one,) for one in results]
-        except Exception as error:
-            if len(calls) == 1:
-                return [_Failure(reason_of_failure(self._name, error))]
-        middle = len(calls) // 2
-        return [*self._called(calls[:middle]), *self._called(calls[middle:])]
 
     # Values
 
@@ -231,15 +216,6 @@ class TaskProcess:
         if not self._borrowed[lease]:
             del self._borrowed[lease]
             self._released.append(lease)
-
-
-class _Failure:
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"
 
 
 _arena: Arena | None = None

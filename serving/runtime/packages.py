@@ -37,7 +37,7 @@ def python_for(directory: Path, root: Path | None) -> str:
         raise EngineError(f"{lock.name} needs an environment, and the worker has no directory for any")
     try:
         text = ONLY_WHEELS + "".join([_requirements(lock), *map(_of_wheel, wheels)])
-        environment = LockedEnvironment(name="app", lock=text, also=tuple(_own_paths()))
+        environment = LockedEnvironment(name="app", lock=text, also=tuple(own_paths()))
         place = ensure_held(environment, root)
         remove_unused(root)
     except (EnvironmentNotMade, OSError, ValueError, KeyError) as error:
@@ -68,6 +68,6 @@ def _of_wheel(path: Path) -> str:
     return f"{path.name.partition('-')[0]} @ {path.resolve().as_uri()} --hash=sha256:{digest}\n"
 
 
-def _own_paths() -> list[str]:
+def own_paths() -> list[str]:
     own = str(Path(serving.__path__[0]).resolve().parent)
     return [own, *(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))]

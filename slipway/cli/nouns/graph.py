@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,11 @@ app = typer.Typer(help="Applications as DAGs of tasks: run, profile, plan.", no_
 graph_planning.add_to(app)
 
 
+class Executor(StrEnum):
+    EMBEDDED = "embedded"
+    RAY = "ray"
+
+
 @app.command(help="Runs a graph on this machine over a directory of files, or over a .jsonl file.")
 def run(
     file: Annotated[Path, typer.Argument(help="Python file with a graph.Graph.")],
@@ -32,7 +38,14 @@ def run(
     serial: Annotated[
         bool, typer.Option("--serial", help="In one process, one item after the other, for debugging.")
     ] = False,
+    executor: Annotated[
+        Executor, typer.Option("--executor", help="Processes of this machine, or Ray Data.")
+    ] = Executor.EMBEDDED,
+    address: Annotated[
+        str, typer.Option("--address", help="With Ray: an existing one, such as ray://host:10001.")
+    ] = "",
 ) -> None:
+    from serving.environments import EnvironmentNotMade
     from serving.fields import ProtocolError
     from serving.graphs.errors import GraphError
     from serving.graphs.offline import ResultFiles
@@ -40,12 +53,19 @@ def run(
 
     if serial and plan is not None:
         raise CommandFailed("A serial run has no plan: leave out --plan or --serial.", Exit.USAGE)
+    if serial and executor is Executor.RAY:
+        raise CommandFailed("A serial run has no executor: leave out --executor or --serial.", Exit.USAGE)
+    if address and executor is not Executor.RAY:
+        raise CommandFailed("--address is of --executor ray.", Exit.USAGE)
     planned = _plan(plan) if plan is not None else None
     try:
         results = ResultFiles(out)
         began = time.monotonic()
-        _run(file.resolve(), source, results, planned, serial=serial)
-    except (GraphError, AppError, ProtocolError, OSError) as error:
+        if executor is Executor.RAY:
+            _run_on_ray(file.resolve(), source, results, plan, address)
+        else:
+            _run(file.resolve(), source, results, planned, serial=serial)
+    except (GraphError, AppError, ProtocolError, EnvironmentNotMade, OSError) as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     seconds = time.monotonic() - began
     sys.stderr.write(
@@ -75,3 +95,45 @@ def _run(file: Path, source: Path, results: "ResultFiles", plan: Any, *, serial:
     for name, task in counters.tasks.items():
         share = task.busy_seconds / max(counters.elapsed_seconds, 1e-9) / max(task.replicas, 1)
         sys.stderr.write(f"slipway: {name}: {task.items} calls, busy {100 * share:.0f} %\n")
+
+
+def _run_on_ray(file: Path, source: Path, results: "ResultFiles", plan: Path | None, address: str) -> None:
+    from serving.graphs.ray import environment
+    from serving.worker_command import default_environments
+
+    asked = ["run", str(file), str(source), f"--out={results.directory}", *_of_ray(plan, address)]
+    report = environment.run(asked, default_environments())
+    results.done, results.failed = report["done"], report["failed"]
+    if report["lost"]:
+        sys.stderr.write(f"slipway: {report['lost']} were run again alone, after their processes died\n")
+
+
+def _of_ray(plan: Path | None, address: str) -> list[str]:
+    return [
+        *([f"--plan={plan}"] if plan is not None else []),
+        *([f"--address={address}"] if address else []),
+    ]
+
+
+@app.command(help="Serves a graph by Ray Serve, with replicas from a plan, until Ctrl-C.")
+def serve(
+    file: Annotated[Path, typer.Argument(help="Python file with a graph.Graph.")],
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="JSON file with a plan; without it one replica per task.")
+    ] = None,
+    address: Annotated[
+        str, typer.Option("--address", help="An existing Ray, such as ray://host:10001.")
+    ] = "",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65_535)] = 8_100,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+) -> None:
+    from serving.environments import EnvironmentNotMade
+    from serving.graphs.errors import GraphError
+    from serving.graphs.ray import environment
+    from serving.worker_command import default_environments
+
+    asked = ["serve", str(file.resolve()), f"--port={port}", f"--host={host}", *_of_ray(plan, address)]
+    try:
+        environment.run(asked, default_environments())
+    except (GraphError, EnvironmentNotMade) as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
