@@ -11,3 +11,7 @@ class GraphPlanNotReady(Conflict):
 
 class GraphQuotaExceeded(Conflict):
     """The active plans of a team's graphs would take more than its quota."""
+
+
+class RayOrderInvalid(Invalid):
+    """The graph cannot run on Ray in that cluster as it is ordered."""

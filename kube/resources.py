@@ -67,6 +67,11 @@ GATEWAY_CLASSES = Resource(
 )
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
 HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
+RAY_CLUSTERS = Resource("ray.io", "v1", "RayCluster", "rayclusters")
+RAY_JOBS = Resource("ray.io", "v1", "RayJob", "rayjobs")
+RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
+LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
+WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 
 BY_KIND = {(one.api_version, one.kind): one for one in list(vars().values()) if isinstance(one, Resource)}

@@ -6,12 +6,15 @@ and items per second beside the serial run. Waits: a task that waits as a GPU wo
 in batches): **simulated, no GPU is used**; beside one process per task, and beside copies of the whole chain
 with as many loaded models. Prediction: items per second that follow from the run with one process per task.
 Switch: another plan takes over; items lost, and output of a second before and after.
+`--ray`: Ray's hop beside ours, and Ray Data as it comes beside Ray Data with the plan's sizes, on the waits.
 """
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import os
+import subprocess
 import tempfile
 import time
 from collections import defaultdict
@@ -28,7 +31,9 @@ from serving.graphs.counters import GraphCounters
 from serving.graphs.executor import GraphExecutor
 from serving.graphs.loading import load_graph
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
+from serving.graphs.ray.environment import QUIET, environment
 from serving.graphs.serial import SerialRun
+from serving.worker_command import default_environments
 
 SHAPE = (640, 640, 3)
 HOPS = 4
@@ -244,7 +249,9 @@ def predicted(run: PipelinedRun, plan: GraphPlan) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.graphs", description=__doc__)
     parser.add_argument("--items", type=int, default=400)
-    items = parser.parse_args().items
+    parser.add_argument("--ray", action="store_true", help="with Ray as a peer: some five minutes more")
+    asked = parser.parse_args()
+    items = asked.items
     print(f"cores {os.cpu_count()}, load {os.getloadavg()[0]:.1f}")
     figures: list[RequiredFigure] = []
 
@@ -299,7 +306,36 @@ def main() -> int:
     print(f"switch: {before} items/s before, {during:.0f} in its {end - begin:.1f} s, {after} after")
     figures.append(at_most("items lost by the switch", 3 * items - len(run.done) + run.counters.failed, 0))
     figures.append(at_least("output while it switches over that before", during / before, 0.9))
+    if asked.ray:
+        figures += on_ray(nothing, waits, planned, ours, 15 * items)
     return report(figures)
+
+
+def on_ray(nothing: Path, waits: Path, planned: GraphPlan, hop_ms: float, items: int) -> list[RequiredFigure]:
+    """`hop_ms`: CPU of the embedded executor's hop. Raises EnvironmentNotMade."""
+    python = environment().ensure(default_environments()) / "bin" / "python"
+    asked = {
+        "nothing": str(nothing),
+        "waits": str(waits),
+        "nothing_plan": plan_of(nothing).document(),
+        "waits_plan": planned.document(),
+        "hops": 200,
+        "items": items,
+    }
+    root = Path(__file__).parents[1]
+    command = [str(python), "-m", "perf.graphs_on_ray", json.dumps(asked)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=root, env=os.environ | QUIET)
+    told = json.loads(ended.stdout.splitlines()[-1])
+    for name, one in told.items():
+        print(f"Ray, {name}: " + ", ".join(f"{key} {value:.1f}" for key, value in one.items()))
+    best = {
+        name: max(told[f"{name}_{turn}"]["items_per_second"] for turn in range(2))
+        for name in ("default", "ours")
+    }
+    return [
+        at_least("Ray Data's CPU per hop over ours", told["hop_1"]["cpu_ms_per_item"] / HOPS / hop_ms, 10),
+        at_least("Ray Data with our sizes over its default", best["ours"] / best["default"], 1.2),
+    ]
 
 
 if __name__ == "__main__":

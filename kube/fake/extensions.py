@@ -64,7 +64,7 @@ LEADER_WORKER_SETS = struct(
 )
 
 
-def _kind(
+def custom_kind(
     group: str, version: str, name: str, plural: str, schema: Schema, *, scaled: bool = False
 ) -> ObjectKind:
     whole = json.loads(json.dumps(schema))
@@ -81,10 +81,10 @@ def _kind(
     )
 
 
-def _with_pod_templates(shape: FieldSchema, *names: str) -> FieldSchema:
+def with_pod_templates(shape: FieldSchema, *names: str) -> FieldSchema:
     """Merge fields of these names, anywhere, as pod templates."""
     fields: Mapping[str, FieldSchema] = {
-        name: shape_of("V1PodTemplateSpec") if name in names else _with_pod_templates(one, *names)
+        name: shape_of("V1PodTemplateSpec") if name in names else with_pod_templates(one, *names)
         for name, one in shape.fields.items()
         if name != "metadata"
     }
@@ -95,10 +95,10 @@ def _with_pod_templates(shape: FieldSchema, *names: str) -> FieldSchema:
 
 
 def _leader_worker_sets() -> ObjectKind:
-    kind = _kind(
+    kind = custom_kind(
         LEADER_WORKER_SET, "v1", "LeaderWorkerSet", "leaderworkersets", LEADER_WORKER_SETS, scaled=True
     )
-    return replace(kind, shape=_with_pod_templates(kind.shape, "leaderTemplate", "workerTemplate"))
+    return replace(kind, shape=with_pod_templates(kind.shape, "leaderTemplate", "workerTemplate"))
 
 
 EXTENSIONS: tuple[ObjectKind, ...] = (_leader_worker_sets(),)

@@ -17,7 +17,7 @@ from serving.graphs.loading import load_graph
 from serving.graphs.offline import ResultFiles
 from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph
-from serving.graphs.ray.environment import EXIT_REFUSED
+from serving.graphs.ray.environment import EXIT_REFUSED, PLAN_VARIABLE
 from serving.runtime.errors import AppError
 
 
@@ -70,12 +70,13 @@ def _serve(asked: Any) -> dict[str, Any]:
 
 def plan_of(graph: Graph, file: Path | None) -> GraphPlan:
     """Raises GraphError, ProtocolError."""
-    if file is None:
+    text = os.environ.get(PLAN_VARIABLE, "")
+    if file is None and not text:
         return GraphPlan.of_one_each(graph.description)
     try:
-        document = json.loads(file.read_bytes())
+        document = json.loads(text if file is None else file.read_bytes())
     except (OSError, ValueError) as error:
-        raise GraphError(f"{file} is no plan: {error}") from None
+        raise GraphError(f"{file or PLAN_VARIABLE} is no plan: {error}") from None
     return GraphPlan.parse(document, graph.description)
 
 

@@ -72,10 +72,11 @@ def run(
     pools = pool_sizes(graph.description, plan)
     failed: dict[int, str] = {}
     with connected(address, file, needed(graph.description, plan, pools)) as place:
+        quiet()
         began = time.monotonic()
         seen: set[int] = set()
         size = block_items(graph.description, plan, len(items))
-        for row in _rows(_dataset(place, graph, plan, pools, items, size)) if items else ():
+        for row in _rows(dataset(place, graph, plan, pools, items, size)) if items else ():
             seen.add(row[NUMBER])
             if row[FAILED]:
                 failed[row[NUMBER]] = row[FAILED]
@@ -90,7 +91,15 @@ def run(
     return {"seconds": seconds, "lost": len(lost)}
 
 
-def _dataset(
+def quiet() -> None:
+    """Ends what Ray Data says of its progress and of blocks that are lost, which are told otherwise."""
+    DataContext.get_current().enable_progress_bars = False
+    DataContext.get_current().print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", category=ray.util.annotations.RayDeprecationWarning)
+
+
+def dataset(
     file: Path,
     graph: Graph,
     plan: GraphPlan,
@@ -100,20 +109,16 @@ def _dataset(
 ) -> Dataset:
     """Sizes are fixed and nothing scales: an actor too many takes processors from another step."""
     settings = DataContext.get_current()
-    settings.enable_progress_bars = False
-    settings.print_on_execution_start = False
     settings.max_errored_blocks = -1
     settings.execution_options.resource_limits = settings.execution_options.resource_limits.copy(
         object_store_memory=plan.entry.bytes
     )
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-    warnings.filterwarnings("ignore", category=ray.util.annotations.RayDeprecationWarning)
     rows = [row_of(number, item) for number, item in enumerate(items)]
-    dataset = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // size))
+    made = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // size))
     sizes = actor_sizes(plan)
     for node in graph.nodes:
         task = plan.tasks[node.loaded.name]
-        dataset = dataset.map_batches(  # what is deprecated of it comes with no other name in this release
+        made = made.map_batches(  # what is deprecated of it comes with no other name in this release
             DataStage,
             fn_constructor_args=[file, node.name, task.max_size, task.threads],
             batch_format="pyarrow",
@@ -126,13 +131,13 @@ def _dataset(
             max_restarts=-1,
             max_task_retries=1,
         )
-    return dataset
+    return made
 
 
-def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def _rows(rows: Dataset) -> Iterator[dict[str, Any]]:
     """Raises GraphError where a model cannot be loaded."""
     try:
-        for table in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
+        for table in rows.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
             yield from table.to_pylist()
     except (RayDataUserCodeException, ray.exceptions.RayError) as error:
         raise GraphError(_last_line(error)) from None

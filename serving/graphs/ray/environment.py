@@ -14,9 +14,12 @@ from serving.leash import end_with_parent
 from serving.runtime.packages import own_paths
 
 LOCKED_FOR_PYTHON = "3.11"
+RAY_VERSION = "2.60.0"
+PLAN_VARIABLE = "SLIPWAY_GRAPH_PLAN"
+"""The plan's JSON, where there is no file of it."""
 EXIT_REFUSED = 2
 """Of the command: the graph, its plan or its input cannot be meant so."""
-_QUIET = {
+QUIET = {
     "PYTHONUNBUFFERED": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
@@ -36,7 +39,7 @@ def run(arguments: Sequence[str], environments: Path) -> dict[str, Any]:
     python = ensure_held(environment(), environments) / "bin" / "python"
     with subprocess.Popen(
         [str(python), "-m", "serving.graphs.ray", *arguments],
-        env=os.environ | _QUIET,
+        env=os.environ | QUIET,
         preexec_fn=end_with_parent,
         stdout=subprocess.PIPE,
         text=True,
