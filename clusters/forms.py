@@ -38,6 +38,7 @@ FEATURES = (
     (Feature.GROUPS.value, _("Run workers that span machines (LeaderWorkerSets)")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
     (Feature.INFERENCE.value, _("Route to InferencePools")),
+    (Feature.GRAPHS.value, _("Run task graphs on Ray (KubeRay)")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
     (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),
 )

@@ -4,6 +4,7 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.audit import MAX_REASON
+from graphs.backends.kuberay import RayState
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
 from graphs.planning.model import PlanObjective
 from graphs.states import GraphPlanState, GraphState
@@ -207,6 +208,64 @@ class PlanWish(serializers.Serializer[Any]):
     )
     machines = PlanMachineSerializer(
         many=True, required=False, help_text="Default: the one of the newest profile."
+    )
+
+
+RAY_RUN = {
+    "cluster": "prod",
+    "name": "translate-1",
+    "is_job": True,
+    "state": "queued",
+    "reason": "Queue full.",
+}
+RAY_NAME = {"cluster": "prod", "name": "translate-1"}
+RAY_PODS = {"cores": 8, "memory_gib": 32, "gpus": 1}
+
+
+@example(RAY_RUN)
+class RayRunSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField()
+    name = serializers.CharField()
+    is_job = serializers.BooleanField(help_text="Over many items; else it serves single ones.")
+    state = serializers.ChoiceField([one.value for one in RayState])
+    reason = serializers.CharField(help_text="Why it is in that state; empty where that says all.")
+
+
+@example(RAY_PODS)
+class RayPodsSerializer(serializers.Serializer[Any]):
+    cores = serializers.IntegerField(min_value=1, max_value=4_096)
+    memory_gib = serializers.IntegerField(min_value=1, max_value=65_536)
+    gpus = serializers.IntegerField(min_value=0, max_value=64, default=0)
+
+
+@example({**RAY_NAME, "reason": "Wrong pictures."})
+class RayRunName(serializers.Serializer[Any]):
+    cluster = serializers.CharField(max_length=63)
+    name = serializers.RegexField(r"^[a-z]([-a-z0-9]{0,45}[a-z0-9])?$", help_text="Of the object there.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example(
+    {
+        **RAY_NAME,
+        "image": "registry.example/translate:1",
+        "file": "/app/translate.py",
+        "pods": RAY_PODS,
+        "source": "/data/pictures",
+        "out": "/data/results",
+        "queue": "team-a",
+        "volumes": {"/data": "pictures"},
+    }
+)
+class RayOrderSerializer(RayRunName):
+    image = serializers.CharField(max_length=300, help_text="With Ray, Slipway and the graph's packages.")
+    file = serializers.CharField(max_length=500, help_text="Of the graph, in the image or on a volume.")
+    pods = RayPodsSerializer(help_text="Size of each worker pod; their number follows from the plan.")
+    source = serializers.CharField(max_length=500, required=False, help_text="Absent: a service.")
+    out = serializers.CharField(max_length=500, required=False, help_text="Directory for the results.")
+    queue = serializers.CharField(max_length=63, required=False, help_text="Of Kueue.")
+    volumes = serializers.DictField(
+        child=serializers.CharField(max_length=253), required=False, help_text="Volume claims by path."
     )
 
 

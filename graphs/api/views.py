@@ -2,7 +2,7 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.utils.functional import cached_property
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,7 +11,7 @@ from accounts.selectors import team_named
 from accounts.states import Right
 from common.api.rows import ReasonSerializer
 from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
-from graphs import selectors, services
+from graphs import ray_runs, selectors, services
 from graphs.api import serializers
 from graphs.filters import GraphFilter
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
@@ -32,12 +32,19 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         "create": serializers.NewGraphSerializer,
         "push": serializers.GraphPush,
         **dict.fromkeys(VERBS, ReasonSerializer),
+        "ray_submit": serializers.RayOrderSerializer,
+        "ray_abort": serializers.RayRunName,
     }
     outputs: ClassVar = {
         "retrieve": serializers.GraphDetailSerializer,
         "rollback": serializers.GraphPlanSerializer,
+        **dict.fromkeys(("ray", "ray_submit", "ray_abort"), serializers.RayRunSerializer),
     }
-    needs: ClassVar = dict.fromkeys(("create", "push", *VERBS), Right.GRAPHS_WRITE)
+    parameters: ClassVar = {"ray": ("cluster",)}
+    needs: ClassVar = {
+        **dict.fromkeys(("create", "push", *VERBS), Right.GRAPHS_WRITE),
+        **dict.fromkeys(("ray_submit", "ray_abort"), Right.FLEET_OPERATE),
+    }
 
     def create_one(self, given: dict[str, Any]) -> Graph:
         team = team_named(self.actor, given.pop("team"))
@@ -66,6 +73,29 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Start the plan that was active before the present one."""
         return self._done(services.roll_back_plan)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("cluster", str, required=True)],
+        responses={200: serializers.RayRunSerializer(many=True)},
+    )
+    @action(detail=True, methods=["get"])
+    def ray(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Jobs and services of the graph on Ray in a cluster, as that shows them now."""
+        cluster = request.query_params.get("cluster", "")
+        found = ray_runs.runs(self.get_object(), cluster=cluster)
+        return Response(serializers.RayRunSerializer(found, many=True).data)
+
+    @extend_schema(responses={200: serializers.RayRunSerializer})
+    @action(detail=True, methods=["post"], url_path="ray/submit")
+    def ray_submit(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Run the graph by its active plan on Ray in a cluster that has KubeRay."""
+        return self.answer(ray_runs.submit(self.get_object(), actor=self.actor, **self.given()))
+
+    @extend_schema(responses={200: serializers.RayRunSerializer})
+    @action(detail=True, methods=["post"], url_path="ray/abort")
+    def ray_abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Remove a job or service with its Ray cluster."""
+        return self.answer(ray_runs.abort(self.get_object(), actor=self.actor, **self.given()))
 
     def _done(self, deed: Any) -> Response:
         reason = self.given().get("reason", "")

@@ -12,7 +12,7 @@ from graphs.backends.ray_objects import GRAPH_LABEL, Object, RayOrder, ray_job, 
 from graphs.errors import RayOrderInvalid
 from kube.base import KubernetesClient
 from kube.errors import NotFound, NotServed
-from kube.resources import LOCAL_QUEUES, RAY_JOBS, RAY_SERVICES, WORKLOADS, Ref, Resource
+from kube.resources import LOCAL_QUEUES, RAY_JOBS, RAY_SERVICES, WORKLOADS, Ref
 
 
 class RayState(StrEnum):
@@ -95,13 +95,13 @@ class KubeRay:
         except (NotFound, NotServed):
             return
 
-    def running(self, graph: str) -> list[str]:
-        """Names of the jobs and services of a graph."""
-        kinds: list[Resource] = [one for one in (RAY_JOBS, RAY_SERVICES) if self._client.serves(one)]
+    def running(self, graph: str) -> list[tuple[str, bool]]:
+        """Name, and whether it is a job, of all that runs of a graph. Raises KubeError."""
         labels = f"{GRAPH_LABEL}={graph[:63]}"
         return [
-            one["metadata"]["name"]
-            for kind in kinds
+            (one["metadata"]["name"], kind is RAY_JOBS)
+            for kind in (RAY_JOBS, RAY_SERVICES)
+            if self._client.serves(kind)
             for one in self._client.list(kind, namespace=self._namespace, labels=labels).items
         ]
 

@@ -12,8 +12,7 @@ from typing import Any
 from graphs.errors import RayOrderInvalid
 from serving.graphs.description import GraphDescription
 from serving.graphs.plan import GraphPlan
-from serving.graphs.ray.environment import PLAN_VARIABLE, RAY_VERSION
-from serving.graphs.ray.sizes import actor_sizes, pool_sizes
+from serving.graphs.ray.sizes import PLAN_VARIABLE, RAY_VERSION, actor_sizes, pool_sizes
 
 Object = dict[str, Any]
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

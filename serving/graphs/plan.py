@@ -31,6 +31,11 @@ class TaskPlan:
     gpus: tuple[int, ...] = ()
 
 
+def gpu_of(plan: TaskPlan, number: int) -> int | None:
+    """The card of a task's process."""
+    return plan.gpus[number % len(plan.gpus)] if plan.device == "cuda" and plan.gpus else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class EntryLimits:
     """Limits of what is inside at a time. What waits beyond them waits as encoded bytes outside."""

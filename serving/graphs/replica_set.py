@@ -13,8 +13,8 @@ from serving.graphs.counters import TaskCounters
 from serving.graphs.description import GraphDescription
 from serving.graphs.errors import GraphError
 from serving.graphs.memory import MemoryPool
-from serving.graphs.plan import TaskPlan
-from serving.graphs.replicas import Replica, cores_of, gpu_of
+from serving.graphs.plan import TaskPlan, gpu_of
+from serving.graphs.replicas import Replica, cores_of
 from serving.graphs.task_process import THREAD_VARIABLES
 from serving.graphs.wire import INLINE
 from serving.leash import adopt_orphans

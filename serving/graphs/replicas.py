@@ -6,7 +6,7 @@ from typing import Any
 
 from serving.graphs.item_state import ConstantRef, InputRef, ListRef, PackedRef, Ref
 from serving.graphs.memory import ArrayPlace, MemoryPool, PackedValue
-from serving.graphs.plan import TaskPlan
+from serving.graphs.plan import TaskPlan, gpu_of
 from serving.graphs.scheduler import Lease
 from serving.graphs.wire import INLINE, BodyWriter
 from serving.runtime.frames import Frame, Meta
@@ -48,10 +48,6 @@ def cores_of(plan: TaskPlan, number: int) -> list[int]:
         return []
     first = number * plan.threads
     return sorted({plan.cores[(first + more) % len(plan.cores)] for more in range(plan.threads)})
-
-
-def gpu_of(plan: TaskPlan, number: int) -> int | None:
-    return plan.gpus[number % len(plan.gpus)] if plan.device == "cuda" and plan.gpus else None
 
 
 class RequestWriter:

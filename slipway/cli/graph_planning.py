@@ -16,6 +16,8 @@ GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="Name of the gra
 GraphFile = Annotated[Path, typer.Argument(metavar="APP.py", help="Python file with a graph.Graph.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; change nothing.")]
 PlanNumber = Annotated[int | None, typer.Option("--plan", help="ID of the plan; default: the newest.")]
+ClusterName = Annotated[str, typer.Option("--cluster", help="A Kubernetes cluster of Slipway's.")]
+RunName = Annotated[str, typer.Option("--name", help="Of the RayJob or RayService.")]
 
 GRAPHS: Columns = {
     "ID": "id",
@@ -33,6 +35,12 @@ PROFILES: Columns = {
     "ITEMS/S": lambda one: f"{one['size'] / one['seconds']:.2f}",
     "MEMORY": lambda one: f"{one['memory'] / 2**20:.0f} MiB",
     "STALE": lambda one: "yes" if one["stale"] else "",
+}
+RUNS: Columns = {
+    "NAME": "name",
+    "KIND": lambda one: "job" if one["is_job"] else "service",
+    "STATE": "state",
+    "REASON": "reason",
 }
 TASKS: Columns = {
     "TASK": "task",
@@ -258,7 +266,64 @@ def _switch(context: CliContext, graph: str, verb: str, reason: str) -> None:
     context.tell(row, f"{row['name']} is {row['state']}.")
 
 
+def runs(typer_context: typer.Context, graph: GraphName, cluster: ClusterName) -> None:
+    """List the jobs and services of a graph on Ray in a cluster, as that shows them now."""
+    context = context_of(typer_context)
+    context.rows(context.client.get(at("graphs", _find(context, graph)["id"], "ray"), cluster=cluster), RUNS)
+
+
+def submit(
+    typer_context: typer.Context,
+    graph: GraphName,
+    cluster: ClusterName,
+    name: RunName,
+    image: Annotated[str, typer.Option("--image", help="With Ray, Slipway and the graph's packages.")],
+    file: Annotated[str, typer.Option("--file", help="The graph's file, in the image or on a volume.")],
+    cores: Annotated[int, typer.Option("--cores", help="Of each worker pod.")],
+    memory: Annotated[int, typer.Option("--memory", help="Of each worker pod, in GiB.")],
+    gpus: Annotated[int, typer.Option("--gpus", help="Of each worker pod.")] = 0,
+    source: Annotated[str, typer.Option("--source", help="Items of a job; without it, a service.")] = "",
+    out: Annotated[str, typer.Option("--out", help="Directory for a job's results.")] = "",
+    queue: Annotated[str, typer.Option("--queue", help="Of Kueue.")] = "",
+    volume: Annotated[
+        list[str] | None,
+        typer.Option("--volume", metavar="CLAIM:PATH", help="Volume claim; may be repeated."),
+    ] = None,
+    dry_run: DryRun = False,
+    reason: Reason = "",
+) -> None:
+    """Run a graph by its active plan on Ray in a Kubernetes cluster that has KubeRay."""
+    context = context_of(typer_context)
+    body: dict[str, Any] = {"cluster": cluster, "name": name, "image": image, "file": file}
+    body["pods"] = {"cores": cores, "memory_gib": memory, "gpus": gpus}
+    more = {"source": source, "out": out, "queue": queue, "reason": reason}
+    body |= {key: value for key, value in more.items() if value}
+    if volume:
+        pairs = [one.partition(":") for one in volume]
+        if not all(claim and path for claim, _, path in pairs):
+            raise CommandFailed("--volume is CLAIM:PATH.", Exit.USAGE)
+        body["volumes"] = {path: claim for claim, _, path in pairs}
+    row = _find(context, graph)
+    if dry_run:
+        context.tell(body, f"{row['name']} would be run in {cluster} as {name}.")
+        return
+    _tell_run(context, context.client.create(at("graphs", row["id"], "ray", "submit"), body))
+
+
+def abort(
+    typer_context: typer.Context, graph: GraphName, cluster: ClusterName, name: RunName, reason: Reason = ""
+) -> None:
+    """Remove a job or service of a graph, with its Ray cluster."""
+    context = context_of(typer_context)
+    address = at("graphs", _find(context, graph)["id"], "ray", "abort")
+    _tell_run(context, context.client.create(address, {"cluster": cluster, "name": name, "reason": reason}))
+
+
+def _tell_run(context: CliContext, row: Document) -> None:
+    context.tell(row, f"{row['name']} is {row['state']}. {row['reason']}".strip())
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("list")(list_graphs)
-    for command in (push, profile, plan, explain, start, pause, resume, rollback):
+    for command in (push, profile, plan, explain, start, pause, resume, rollback, runs, submit, abort):
         app.command()(command)

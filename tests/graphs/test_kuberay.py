@@ -21,7 +21,8 @@ from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.resources import RAY_JOBS, RAY_SERVICES, WORKLOADS, Ref
 from serving.graphs.plan import GraphPlan, TaskPlan
-from serving.graphs.ray.environment import PLAN_VARIABLE, RAY_VERSION, environment
+from serving.graphs.ray.environment import environment
+from serving.graphs.ray.sizes import PLAN_VARIABLE, RAY_VERSION
 from tests.graphs.world import description
 
 pytestmark = pytest.mark.any_database
@@ -56,16 +57,16 @@ class World:
         server = FakeApiServer()
         for kind in kinds:
             server.add_kind(kind)
-        self.client = KubeClient(FakeTransport(server))
+        self.transport = FakeTransport(server)
+        self.client = KubeClient(self.transport)
         self.ray = KubeRay(self.client, "default")
 
     def queue(self, name: str) -> None:
-        metadata = {"name": name, "namespace": "default"}
-        api_version = "kueue.x-k8s.io/v1beta2"
-        spec = {"clusterQueue": "gpus"}
-        self.client.create(
-            {"apiVersion": api_version, "kind": "LocalQueue", "metadata": metadata, "spec": spec}
-        )
+        self._create("LocalQueue", {"name": name, "namespace": "default"}, {"clusterQueue": "gpus"})
+
+    def _create(self, kind: str, metadata: Any, spec: Any) -> None:
+        of_kueue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind}
+        self.client.create({**of_kueue, "metadata": metadata, "spec": spec})
 
     def job(self) -> Any:
         return self.client.get(Ref(RAY_JOBS, ORDER.name, "default"))
@@ -73,6 +74,26 @@ class World:
     def publish(self, resource: Any, **status: Any) -> RayObservation:
         self.client.patch(Ref(resource, ORDER.name, "default"), {"status": status}, subresource="status")
         return self.ray.observe(ORDER.name, is_job=resource is RAY_JOBS)
+
+    def wait_in_queue(self, message: str) -> RayObservation:
+        """Kueue's workload of the job says why it waits."""
+        job = self.job()
+        owner = {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayJob",
+            "name": ORDER.name,
+            "uid": job["metadata"]["uid"],
+        }
+        metadata = {"name": "rayjob-1", "namespace": "default", "ownerReferences": [owner]}
+        api_version = "kueue.x-k8s.io/v1beta2"
+        spec = {"queueName": "team-a"}
+        self.client.create(
+            {"apiVersion": api_version, "kind": "Workload", "metadata": metadata, "spec": spec}
+        )
+        conditions = [condition("QuotaReserved", "False", "Pending", message)]
+        status = {"status": {"conditions": conditions}}
+        self.client.patch(Ref(WORKLOADS, "rayjob-1", "default"), status, subresource="status")
+        return self.publish(RAY_JOBS, jobDeploymentStatus="Suspended")
 
 
 def condition(kind: str, status: str, reason: str, message: str = "") -> dict[str, str]:
@@ -97,7 +118,7 @@ def test_a_job_has_the_plans_sizes_fixed_and_its_command() -> None:
     assert {"name": "claim-0", "mountPath": "/data"} in container["volumeMounts"]
     assert not spec["suspend"]
     assert QUEUE_LABEL not in world.job()["metadata"]["labels"]
-    assert world.ray.running("translate") == [ORDER.name]
+    assert world.ray.running("translate") == [(ORDER.name, True)]
     world.ray.submit(ORDER)
 
 
@@ -122,26 +143,11 @@ def test_a_queued_job_says_what_its_queue_lacks() -> None:
     world = World()
     world.queue("team-a")
     world.ray.submit(replace(ORDER, queue="team-a"))
-    job = world.job()
-    assert job["spec"]["suspend"] is True
-    assert (
-        world.ray.observe(ORDER.name, is_job=True).reason == "Kueue has not seen it yet; its queue is team-a."
-    )
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": ORDER.name, "uid": job["metadata"]["uid"]}
-    workload = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "rayjob-1", "namespace": "default", "ownerReferences": [owner]},
-        "spec": {"queueName": "team-a"},
-    }
-    world.client.create(workload)
+    assert world.job()["spec"]["suspend"] is True
+    seen = world.ray.observe(ORDER.name, is_job=True)
+    assert seen.reason == "Kueue has not seen it yet; its queue is team-a."
     message = "couldn't assign flavors to pod set tasks: insufficient unused quota for nvidia.com/gpu"
-    world.client.patch(
-        Ref(WORKLOADS, "rayjob-1", "default"),
-        {"status": {"conditions": [condition("QuotaReserved", "False", "Pending", message)]}},
-        subresource="status",
-    )
-    seen = world.publish(RAY_JOBS, jobDeploymentStatus="Suspended")
+    seen = world.wait_in_queue(message)
     assert (seen.state, seen.reason) == (RayState.QUEUED, f"It waits in the queue team-a: {message}.")
 
 

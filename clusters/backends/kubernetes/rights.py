@@ -20,13 +20,17 @@ from kube.resources import (
     INFERENCE_POOLS,
     JOBS,
     LEADER_WORKER_SETS,
+    LOCAL_QUEUES,
     NAMESPACES,
     NODES,
     PODS,
+    RAY_JOBS,
+    RAY_SERVICES,
     SECRETS,
     SERVICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
+    WORKLOADS,
     Resource,
 )
 
@@ -55,6 +59,8 @@ class Feature(StrEnum):
     """InferencePools that the Gateway's routes lead to."""
     GROUPS = "groups"
     """Workers that span machines, by LeaderWorkerSets."""
+    GRAPHS = "graphs"
+    """Task graphs on Ray, by KubeRay's objects."""
     JOBS = "jobs"
     """Model files filled by a Job; checks and repairs of machines."""
     CHECKS = "checks"
@@ -173,6 +179,10 @@ RIGHTS: Sequence[NeededRight] = (
         KEEP,
         "Routes of the cluster's own gateway lead to Services, not to InferencePools.",
     ),
+    NeededRight(Feature.GRAPHS, RAY_JOBS, KEEP, "Task graphs cannot be run over many items there."),
+    NeededRight(Feature.GRAPHS, RAY_SERVICES, KEEP, "Task graphs cannot be served there by Ray."),
+    NeededRight(Feature.GRAPHS, LOCAL_QUEUES, ("get", "list"), "Queues of Kueue cannot be checked."),
+    NeededRight(Feature.GRAPHS, WORKLOADS, ("list",), "Why a task graph waits in its queue is not known."),
     NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
     NeededRight(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
     NeededRight(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),

@@ -17,7 +17,8 @@ from serving.graphs.loading import load_graph
 from serving.graphs.offline import ResultFiles
 from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph
-from serving.graphs.ray.environment import EXIT_REFUSED, PLAN_VARIABLE
+from serving.graphs.ray.environment import EXIT_REFUSED
+from serving.graphs.ray.sizes import PLAN_VARIABLE
 from serving.runtime.errors import AppError
 
 

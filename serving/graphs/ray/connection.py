@@ -11,7 +11,6 @@ from typing import Any
 import ray
 
 import serving
-import slipway
 from serving.graphs.errors import GraphError
 from serving.graphs.ray.sizes import check_capacity
 
@@ -27,7 +26,7 @@ def connected(address: str, file: Path, needed: Mapping[str, float]) -> Iterator
     options: dict[str, Any] = {"logging_level": logging.WARNING, "log_to_driver": False}
     temporary = None
     if address:
-        code = [str(Path(module.__path__[0])) for module in (serving, slipway)]
+        code = [str(Path(serving.__path__[0]).with_name(name)) for name in ("serving", "slipway")]
         sent = {"working_dir": str(file.parent), "py_modules": code}
         options |= {"address": address, "runtime_env": sent}
     else:

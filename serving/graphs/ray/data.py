@@ -190,7 +190,7 @@ class LoneTasks:
 
     def _made(self, task: str) -> Any:
         size, threads = self._sizes[task], self._plan.tasks[task].threads
-        lone = ray.remote(LoneTask).options(num_cpus=size.cpus, num_gpus=size.gpus)  # type: ignore[attr-defined]
+        lone = ray.remote(LoneTask).options(num_cpus=size.cpus, num_gpus=size.gpus)
         self._actors[task] = lone.remote(self._file, task, threads)
         return self._actors[task]
 

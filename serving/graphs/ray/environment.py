@@ -5,18 +5,15 @@ import os
 import subprocess
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from serving.environments import LockedEnvironment, ensure_held
+from serving.environments import EnvironmentNotMade, LockedEnvironment, ensure_held
 from serving.graphs.errors import GraphError
 from serving.leash import end_with_parent
 from serving.runtime.packages import own_paths
+from serving.worker_command import default_environments
 
 LOCKED_FOR_PYTHON = "3.11"
-RAY_VERSION = "2.60.0"
-PLAN_VARIABLE = "SLIPWAY_GRAPH_PLAN"
-"""The plan's JSON, where there is no file of it."""
 EXIT_REFUSED = 2
 """Of the command: the graph, its plan or its input cannot be meant so."""
 QUIET = {
@@ -33,10 +30,13 @@ def environment() -> LockedEnvironment:
     return LockedEnvironment(name="ray", lock=lock, python=LOCKED_FOR_PYTHON, also=tuple(own_paths()))
 
 
-def run(arguments: Sequence[str], environments: Path) -> dict[str, Any]:
+def run(arguments: Sequence[str]) -> dict[str, Any]:
     """Runs `python -m serving.graphs.ray` in its environment, which is made now if it is not there, and
-    returns the report that it ends with. Raises EnvironmentNotMade, GraphError."""
-    python = ensure_held(environment(), environments) / "bin" / "python"
+    returns the report that it ends with. Raises GraphError."""
+    try:
+        python = ensure_held(environment(), default_environments()) / "bin" / "python"
+    except EnvironmentNotMade as error:
+        raise GraphError(f"Ray cannot be installed: {error}") from None
     with subprocess.Popen(
         [str(python), "-m", "serving.graphs.ray", *arguments],
         env=os.environ | QUIET,

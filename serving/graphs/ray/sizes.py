@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from serving.graphs.description import GraphDescription
 from serving.graphs.errors import GraphError
-from serving.graphs.plan import GraphPlan, TaskPlan
-from serving.graphs.replicas import gpu_of
+from serving.graphs.plan import GraphPlan, TaskPlan, gpu_of
+
+RAY_VERSION = "2.60.0"
+PLAN_VARIABLE = "SLIPWAY_GRAPH_PLAN"
+"""The plan's JSON, where there is no file of it."""
 
 BLOCKS_PER_ACTOR = 4
 """Blocks of a run for each actor of the largest pool, at least: with fewer, some would have no work."""

@@ -22,7 +22,7 @@ app = typer.Typer(help="Applications as DAGs of tasks: run, profile, plan.", no_
 graph_planning.add_to(app)
 
 
-class Executor(StrEnum):
+class ExecutorChoice(StrEnum):
     EMBEDDED = "embedded"
     RAY = "ray"
 
@@ -39,13 +39,12 @@ def run(
         bool, typer.Option("--serial", help="In one process, one item after the other, for debugging.")
     ] = False,
     executor: Annotated[
-        Executor, typer.Option("--executor", help="Processes of this machine, or Ray Data.")
-    ] = Executor.EMBEDDED,
+        ExecutorChoice, typer.Option("--executor", help="Processes of this machine, or Ray Data.")
+    ] = ExecutorChoice.EMBEDDED,
     address: Annotated[
         str, typer.Option("--address", help="With Ray: an existing one, such as ray://host:10001.")
     ] = "",
 ) -> None:
-    from serving.environments import EnvironmentNotMade
     from serving.fields import ProtocolError
     from serving.graphs.errors import GraphError
     from serving.graphs.offline import ResultFiles
@@ -53,19 +52,19 @@ def run(
 
     if serial and plan is not None:
         raise CommandFailed("A serial run has no plan: leave out --plan or --serial.", Exit.USAGE)
-    if serial and executor is Executor.RAY:
+    if serial and executor is ExecutorChoice.RAY:
         raise CommandFailed("A serial run has no executor: leave out --executor or --serial.", Exit.USAGE)
-    if address and executor is not Executor.RAY:
+    if address and executor is not ExecutorChoice.RAY:
         raise CommandFailed("--address is of --executor ray.", Exit.USAGE)
     planned = _plan(plan) if plan is not None else None
     try:
         results = ResultFiles(out)
         began = time.monotonic()
-        if executor is Executor.RAY:
+        if executor is ExecutorChoice.RAY:
             _run_on_ray(file.resolve(), source, results, plan, address)
         else:
             _run(file.resolve(), source, results, planned, serial=serial)
-    except (GraphError, AppError, ProtocolError, EnvironmentNotMade, OSError) as error:
+    except (GraphError, AppError, ProtocolError, OSError) as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     seconds = time.monotonic() - began
     sys.stderr.write(
@@ -99,10 +98,9 @@ def _run(file: Path, source: Path, results: "ResultFiles", plan: Any, *, serial:
 
 def _run_on_ray(file: Path, source: Path, results: "ResultFiles", plan: Path | None, address: str) -> None:
     from serving.graphs.ray import environment
-    from serving.worker_command import default_environments
 
     asked = ["run", str(file), str(source), f"--out={results.directory}", *_of_ray(plan, address)]
-    report = environment.run(asked, default_environments())
+    report = environment.run(asked)
     results.done, results.failed = report["done"], report["failed"]
     if report["lost"]:
         sys.stderr.write(f"slipway: {report['lost']} were run again alone, after their processes died\n")
@@ -127,13 +125,11 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65_535)] = 8_100,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    from serving.environments import EnvironmentNotMade
     from serving.graphs.errors import GraphError
     from serving.graphs.ray import environment
-    from serving.worker_command import default_environments
 
     asked = ["serve", str(file.resolve()), f"--port={port}", f"--host={host}", *_of_ray(plan, address)]
     try:
-        environment.run(asked, default_environments())
-    except (GraphError, EnvironmentNotMade) as error:
+        environment.run(asked)
+    except GraphError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None

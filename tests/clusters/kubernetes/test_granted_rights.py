@@ -21,6 +21,7 @@ from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.states import CheckResult
 from common.fence import Fence
 from common.jobs.spec import JobContainer
+from graphs.errors import RayOrderInvalid
 from kube.client import APPLY_PATCH, KubeClient
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
@@ -37,6 +38,7 @@ from tests.clusters.kubernetes.test_nodes import recorded
 from tests.clusters.kubernetes.test_relay import IMAGE
 from tests.clusters.kubernetes.test_relay import SETTINGS as WITH_RELAY
 from tests.gateway.gateway_api import test_pools
+from tests.graphs import test_kuberay
 from tests.kube.accounts import RBAC, grant, revoke
 
 OF_OBJECTS = re.compile(r"/api/v1/.|/apis/[^/]+/[^/]+/.")
@@ -188,8 +190,23 @@ def routes() -> list[AccessRequest]:
     return list(asked_by(cluster.transport))
 
 
+def graphs_on_ray() -> list[AccessRequest]:
+    world = test_kuberay.World()
+    queued = replace(test_kuberay.ORDER, queue="team-a")
+    with suppress(RayOrderInvalid):
+        world.ray.submit(queued)
+    world.queue("team-a")
+    for order in (queued, replace(test_kuberay.ORDER, name="served", source="", out="")):
+        world.ray.submit(order)
+    world.ray.observe(queued.name, is_job=True)
+    for name, is_job in world.ray.running("translate"):
+        world.ray.observe(name, is_job=is_job)
+        world.ray.abort(name, is_job=is_job)
+    return list(asked_by(world.transport))
+
+
 def test_every_right_of_the_manifest_is_used() -> None:
-    asked = {*deployments_and_machines(), *model_files(), *routes()}
+    asked = {*deployments_and_machines(), *model_files(), *routes(), *graphs_on_ray()}
     unused = [
         f"{verb} {right.name}" for right in RIGHTS for verb in right.verbs if not is_used(right, verb, asked)
     ]
