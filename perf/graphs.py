@@ -332,8 +332,9 @@ def on_ray(nothing: Path, waits: Path, planned: GraphPlan, hop_ms: float, items:
         name: max(told[f"{name}_{turn}"]["items_per_second"] for turn in range(2))
         for name in ("default", "ours")
     }
+    cheapest = min(one["cpu_ms_per_item"] for name, one in told.items() if name.startswith("hop"))
     return [
-        at_least("Ray Data's CPU per hop over ours", told["hop_1"]["cpu_ms_per_item"] / HOPS / hop_ms, 10),
+        at_least("Ray's CPU per hop over ours, its cheapest way", cheapest / HOPS / hop_ms, 10),
         at_least("Ray Data with our sizes over its default", best["ours"] / best["default"], 1.2),
     ]
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusters.models import Cluster
+from common.models import AuditRecord
 from graphs import services
 from graphs.backends.ray_objects import QUEUE_LABEL
 from graphs.models import Graph
