@@ -231,6 +231,11 @@ class RayRunSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(help_text="Why it is in that state; empty where that says all.")
 
 
+@example({"runs": [RAY_RUN]})
+class RayRunsSerializer(serializers.Serializer[Any]):
+    runs = RayRunSerializer(many=True)
+
+
 @example(RAY_PODS)
 class RayPodsSerializer(serializers.Serializer[Any]):
     cores = serializers.IntegerField(min_value=1, max_value=4_096)
@@ -261,7 +266,9 @@ class RayOrderSerializer(RayRunName):
     image = serializers.CharField(max_length=300, help_text="With Ray, Slipway and the graph's packages.")
     file = serializers.CharField(max_length=500, help_text="Of the graph, in the image or on a volume.")
     pods = RayPodsSerializer(help_text="Size of each worker pod; their number follows from the plan.")
-    source = serializers.CharField(max_length=500, required=False, help_text="Absent: a service.")
+    source = serializers.CharField(  # type: ignore[assignment]
+        max_length=500, required=False, help_text="Absent: a service."
+    )
     out = serializers.CharField(max_length=500, required=False, help_text="Directory for the results.")
     queue = serializers.CharField(max_length=63, required=False, help_text="Of Kueue.")
     volumes = serializers.DictField(

@@ -38,7 +38,8 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     outputs: ClassVar = {
         "retrieve": serializers.GraphDetailSerializer,
         "rollback": serializers.GraphPlanSerializer,
-        **dict.fromkeys(("ray", "ray_submit", "ray_abort"), serializers.RayRunSerializer),
+        "ray": serializers.RayRunsSerializer,
+        **dict.fromkeys(("ray_submit", "ray_abort"), serializers.RayRunSerializer),
     }
     parameters: ClassVar = {"ray": ("cluster",)}
     needs: ClassVar = {
@@ -76,26 +77,28 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
 
     @extend_schema(
         parameters=[OpenApiParameter("cluster", str, required=True)],
-        responses={200: serializers.RayRunSerializer(many=True)},
+        responses={200: serializers.RayRunsSerializer},
     )
     @action(detail=True, methods=["get"])
     def ray(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Jobs and services of the graph on Ray in a cluster, as that shows them now."""
         cluster = request.query_params.get("cluster", "")
         found = ray_runs.runs(self.get_object(), cluster=cluster)
-        return Response(serializers.RayRunSerializer(found, many=True).data)
+        return Response(serializers.RayRunsSerializer({"runs": found}).data)
 
     @extend_schema(responses={200: serializers.RayRunSerializer})
     @action(detail=True, methods=["post"], url_path="ray/submit")
     def ray_submit(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Run the graph by its active plan on Ray in a cluster that has KubeRay."""
-        return self.answer(ray_runs.submit(self.get_object(), actor=self.actor, **self.given()))
+        made = ray_runs.submit(self.get_object(), actor=self.actor, **self.given())
+        return Response(serializers.RayRunSerializer(made).data)
 
     @extend_schema(responses={200: serializers.RayRunSerializer})
     @action(detail=True, methods=["post"], url_path="ray/abort")
     def ray_abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Remove a job or service with its Ray cluster."""
-        return self.answer(ray_runs.abort(self.get_object(), actor=self.actor, **self.given()))
+        ended = ray_runs.abort(self.get_object(), actor=self.actor, **self.given())
+        return Response(serializers.RayRunSerializer(ended).data)
 
     def _done(self, deed: Any) -> Response:
         reason = self.given().get("reason", "")

@@ -269,7 +269,8 @@ def _switch(context: CliContext, graph: str, verb: str, reason: str) -> None:
 def runs(typer_context: typer.Context, graph: GraphName, cluster: ClusterName) -> None:
     """List the jobs and services of a graph on Ray in a cluster, as that shows them now."""
     context = context_of(typer_context)
-    context.rows(context.client.get(at("graphs", _find(context, graph)["id"], "ray"), cluster=cluster), RUNS)
+    found = context.client.get(at("graphs", _find(context, graph)["id"], "ray"), cluster=cluster)
+    context.rows(found["runs"], RUNS)
 
 
 def submit(

@@ -59,13 +59,13 @@ def test_a_graph_runs_by_its_active_plan_until_it_is_aborted(graph: Graph, world
     assert sent["tasks"] == plan.runtime["tasks"]
     message = "insufficient unused quota for cpu in flavor default, 4 more needed"
     world.wait_in_queue(message)
-    (shown,) = rest.get(f"{address}?cluster=prod").json()
+    (shown,) = rest.get(f"{address}?cluster=prod").json()["runs"]
     assert (shown["name"], shown["is_job"], shown["state"]) == (ORDER.name, True, "queued")
     assert message in shown["reason"]
 
     ended = rest.post(f"{address}abort/", {"cluster": "prod", "name": ORDER.name, "reason": "Wrong ones."})
     assert ended.json()["state"] == "gone"
-    assert rest.get(f"{address}?cluster=prod").json() == []
+    assert rest.get(f"{address}?cluster=prod").json() == {"runs": []}
     assert rest.post(f"{address}abort/", {"cluster": "prod", "name": ORDER.name}).status_code == 400
     recorded = AuditRecord.objects.values_list("action", flat=True)
     assert {"graph.submit", "graph.abort"} <= {*recorded}
