@@ -3,6 +3,8 @@
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from serving.graphs.offline import SourceItem
 from serving.graphs.plan import GraphPlan, TaskPlan
 from serving.graphs.program import Graph, GraphNode
 from serving.graphs.ray import sizes
-from serving.graphs.ray.stages import BOOKKEEPING, FAILED, GraphStage, outputs_of, row_of
+from serving.graphs.ray.stages import BOOKKEEPING, EXIT_TOO_LONG, FAILED, GraphStage, outputs_of, row_of
 from serving.graphs.ray.walk import walk
 from serving.graphs.serial import SerialRun
 from slipway import graph
@@ -100,6 +102,11 @@ def test_a_step_tries_again_as_often_as_its_task_says():
         g.output(flaky(g.input("x", int)))
     assert by_steps(g, [4, 5], random.Random(0)) == [{"": ("json", b"4")}, {"": ("json", b"5")}]
     assert tried == [4, 5, 5, 5]
+
+
+def test_a_call_that_takes_too_long_ends_its_process():
+    code = "import time; from serving.graphs.ray.stages import CallLimit\nwith CallLimit(0.2): time.sleep(60)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=50, check=False).returncode == EXIT_TOO_LONG
 
 
 def test_what_cannot_be_read_fails_at_its_first_step():
