@@ -23,6 +23,11 @@ def connected(address: str, file: Path, needed: Mapping[str, float]) -> Iterator
     """The graph's file as actors find it. Without an address a Ray of this machine is started, as large as
     the plan needs: more processes than cores share them, as those of the embedded executor do. A Ray at an
     address is sent the file's directory and this program. Raises GraphError."""
+    if address.startswith("ray://"):
+        raise GraphError(
+            f"{address} is Ray's client port, which Ray Data cannot use: run this on a node of that "
+            "cluster, with --address auto or HOST:PORT of its head"
+        )
     options: dict[str, Any] = {"logging_level": logging.WARNING, "log_to_driver": False}
     temporary = None
     if address:

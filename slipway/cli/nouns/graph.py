@@ -42,7 +42,8 @@ def run(
         ExecutorChoice, typer.Option("--executor", help="Processes of this machine, or Ray Data.")
     ] = ExecutorChoice.EMBEDDED,
     address: Annotated[
-        str, typer.Option("--address", help="With Ray: an existing one, such as ray://host:10001.")
+        str,
+        typer.Option("--address", help="With Ray: one that runs, seen from a node of it: auto, HOST:PORT."),
     ] = "",
 ) -> None:
     from serving.fields import ProtocolError
@@ -120,7 +121,7 @@ def serve(
         Path | None, typer.Option("--plan", help="JSON file with a plan; without it one replica per task.")
     ] = None,
     address: Annotated[
-        str, typer.Option("--address", help="An existing Ray, such as ray://host:10001.")
+        str, typer.Option("--address", help="A Ray that runs, seen from a node of it: auto, HOST:PORT.")
     ] = "",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65_535)] = 8_100,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

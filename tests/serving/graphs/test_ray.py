@@ -29,6 +29,8 @@ from tests.serving.runtime.rig import alive, descendants
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SEEDS = (3, 17, 41, 88)
+ENVIRON = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
+"""With the token that a Ray demands, which it reads itself."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def address(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     command = [str(python), "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
     more = ["--num-cpus=8", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir=/tmp/r{port}"]
     with (home / "log").open("w") as log:
-        head = subprocess.Popen([*command, *more], stdout=log, stderr=log, start_new_session=True)
+        head = subprocess.Popen([*command, *more], stdout=log, stderr=log, env=ENVIRON)
     try:
         until(lambda: "Ray runtime started" in (home / "log").read_text(), 120)
         yield f"127.0.0.1:{port}"
@@ -69,24 +71,17 @@ def until(is_true: Any, seconds: float) -> None:
         time.sleep(0.1)
 
 
-def run(file: Path, numbers: list[int], *more: str, status: int = 0) -> dict[str, bytes]:
-    """Files that the command writes."""
+def run(file: Path, numbers: list[int], *more: str, status: int = 0, says: str = "") -> dict[str, bytes]:
+    """Files that the command writes. `says`: what its messages must hold."""
     lines, out = file.with_name("items.jsonl"), file.with_name("out")
     shutil.rmtree(out, ignore_errors=True)
     lines.write_text("".join(f"{number}\n" for number in numbers))
-    command = [
-        sys.executable,
-        "-m",
-        "slipway.cli",
-        "graph",
-        "run",
-        str(file),
-        str(lines),
-        f"--out={out}",
-        *more,
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-m", "slipway.cli", "graph", "run", str(file), str(lines), f"--out={out}"]
+    ended = subprocess.run(
+        [*command, *more], capture_output=True, text=True, check=False, timeout=300, env=ENVIRON
+    )
     assert ended.returncode == status, ended.stderr[-3_000:]
+    assert says in ended.stderr, ended.stderr[-3_000:]
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
@@ -155,13 +150,14 @@ def test_a_poison_item_fails_alone_though_it_ends_its_process(difficult, address
 
 def test_a_plan_that_the_cluster_cannot_run_is_refused_with_what_is_short(difficult, address):
     plan = plan_file(difficult, slow=TaskPlan(replicas=20))
-    run(difficult, [1], plan, "--executor=ray", f"--address={address}", status=2)
+    short = "the plan needs 23 CPU and the cluster has 8"
+    run(difficult, [1], plan, "--executor=ray", f"--address={address}", status=2, says=short)
 
 
 def test_a_model_that_cannot_load_is_the_reason_that_nothing_runs(tmp_path, address):
     file = tmp_path / "app.py"
     file.write_text(apps.BROKEN)
-    run(file, [1], "--executor=ray", f"--address={address}", status=2)
+    run(file, [1], "--executor=ray", f"--address={address}", status=2, says="no file 'weights'")
 
 
 def test_a_killed_run_leaves_no_ray_behind(difficult):
