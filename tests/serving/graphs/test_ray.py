@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -163,6 +164,7 @@ def test_a_model_that_cannot_load_is_the_reason_that_nothing_runs(tmp_path, addr
 def test_a_killed_run_leaves_no_ray_behind(difficult):
     lines, out = difficult.with_name("items.jsonl"), difficult.with_name("out")
     lines.write_text("".join(f"{number}\n" for number in range(100, 50_000)))
+    before = {*Path(tempfile.gettempdir()).glob("slipway-ray-*")}
     command = [sys.executable, "-m", "slipway.cli", "graph", "run", str(difficult), str(lines)]
     with subprocess.Popen([*command, f"--out={out}", "--executor=ray"], start_new_session=True) as child:
         until(lambda: out.is_dir() and len([*out.glob("*.json")]) > 5, 240)
@@ -170,6 +172,8 @@ def test_a_killed_run_leaves_no_ray_behind(difficult):
         child.send_signal(signal.SIGKILL)
     assert len(started) > 5
     until(lambda: not alive(started), 60)
+    for logs in {*Path(tempfile.gettempdir()).glob("slipway-ray-*")} - before:
+        shutil.rmtree(logs)
 
 
 def test_ray_serve_answers_as_the_embedded_service_does(difficult):
