@@ -8,6 +8,7 @@ from benchmarks.events import BenchmarkBudgetSpent, BenchmarkEnded
 from benchmarks.models import BenchmarkRecords
 from benchmarks.reconcilers.benchmarks import BenchmarkReconciler
 from benchmarks.reconcilers.cleanup import CleanupReconciler
+from benchmarks.reconcilers.custom_resources import ResourcesReconciler
 from benchmarks.reconcilers.runs import RunReconciler
 from benchmarks.record_store import RECORDS
 from benchmarks.search_box import find
@@ -24,7 +25,7 @@ from common.webhooks.catalogue import WebhookEventType
 from model_store.references import register_references
 
 MANIFEST = AppManifest(
-    reconcilers=(BenchmarkReconciler(), RunReconciler(), CleanupReconciler()),
+    reconcilers=(BenchmarkReconciler(), RunReconciler(), CleanupReconciler(), ResourcesReconciler()),
     subjects=(
         Subject("benchmarks.benchmark", _("Benchmark"), "/benchmarks/{pk}/", badges="benchmark"),
         Subject(
@@ -34,6 +35,7 @@ MANIFEST = AppManifest(
             badges="benchmark_run",
         ),
         Subject("benchmarks.benchmarkcleanup", _("Cleanup of benchmarks"), "/benchmarks/"),
+        Subject("benchmarks.benchmarkresources", _("Custom resources of benchmarks"), "/benchmarks/"),
     ),
     choices=(
         ChoiceSet(BenchmarkState, badges="benchmark", schema="BenchmarkState"),

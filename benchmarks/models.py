@@ -50,6 +50,8 @@ class Benchmark(TeamRow, Reconciled):
     ended_at = models.DateTimeField(null=True, editable=False)
     conclusion = models.JSONField(default=dict, editable=False)
     """Which configuration to use, and how sure that is: see `conclusion`."""
+    resource = models.UUIDField(null=True, editable=False)
+    """Uid of the custom resource that ordered it; None: it was ordered here."""
 
     objects = BenchmarkRows.as_manager()
 
@@ -204,6 +206,13 @@ class BenchmarkLoadToken(BoundToken):
 
     def __str__(self) -> str:
         return f"load of {self.run}"
+
+
+class BenchmarkResources(Singleton):
+    """Mirrors benchmarks that custom resources of clusters order."""
+
+    def __str__(self) -> str:
+        return "custom resources of benchmarks"
 
 
 class BenchmarkCleanup(Singleton):

@@ -60,6 +60,11 @@ class BenchmarkPlan:
     """None: no GPU, or no price is set."""
 
     @property
+    def seconds(self) -> float:
+        """Return the time that the runs take, about."""
+        return self.hours * 3600
+
+    @property
     def runnable(self) -> list[PlannedCell]:
         return [one for one in self.cells if not one.refusal]
 

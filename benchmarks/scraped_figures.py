@@ -83,13 +83,13 @@ def figures_of(series: Sequence[ScrapedSeries], machines: Mapping[str, str]) -> 
             found[gpu] = [(at, value * factor) for at, value in one.samples]
     for machine, told in memory.items():
         total, free = (told.get(name, {}) for name in _MEMORY)
-        found[f"memory {machine}"] = [(at, total[at] - free[at]) for at in sorted(total) if at in free]
+        found["memory " + machine] = [(at, total[at] - free[at]) for at in sorted(total) if at in free]
     for machine, cores in idle.items():
         sums: dict[float, float] = defaultdict(float)
         for points in cores.values():
             for at, value in points:
                 sums[at] += value
-        found[f"cpu {machine}"] = [
+        found["cpu " + machine] = [
             (late, min(1.0, max(0.0, 1 - (sums[late] - sums[early]) / (late - early) / len(cores))))
             for early, late in pairwise(sorted(sums))
             if sums[late] >= sums[early]

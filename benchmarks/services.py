@@ -33,12 +33,19 @@ def create_benchmark(
     scenario: Mapping[str, Any],
     spec: Mapping[str, Any],
     description: str = "",
+    resource: str | None = None,
 ) -> Benchmark:
-    """Start a benchmark. Raises NotAllowed, Conflict, InvalidBenchmark with the names of the fields."""
+    """Start a benchmark. `resource`: uid of the custom resource that orders it. Raises NotAllowed, Conflict,
+    InvalidBenchmark with the names of the fields."""
     plan = plan_benchmark(actor=actor, team=team, cluster=cluster, scenario=scenario, spec=spec)
     _refuse(plan, team)
     row = Benchmark(
-        team=team, name=name, description=description, cluster=plan.cluster, spec=plan.spec.as_json()
+        team=team,
+        name=name,
+        description=description,
+        cluster=plan.cluster,
+        spec=plan.spec.as_json(),
+        resource=resource,
     )
     versions = {one.version.pk: one.version for one in plan.cells}
     known = {

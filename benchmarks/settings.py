@@ -19,4 +19,9 @@ class Settings(BaseSettings):
         description="Requests per second that a benchmark may send to a running service at most; 0: none are "
         "loaded.",
     )
+    benchmark_resources_as: str = Field(
+        "",
+        description="Account whose rights custom resources of kind Benchmark in clusters order with "
+        "(docs/BENCHMARKS.md). Empty: none are read.",
+    )
     keep_benchmark_records_days: int = days(90, "the records of a benchmark's requests are kept.")

@@ -150,8 +150,6 @@ def _of_service(values: dict[str, Any], faults: dict[str, str]) -> BenchmarkSpec
         faults[name] = _("Leave this out: a running service has its own version and settings.")
         del values[name]
     values["target"] = service_target(values["target"], faults)
-    if values.get("load_engine", LoadEngineKind.BUILTIN) != LoadEngineKind.BUILTIN:
-        faults["load_engine"] = _("A running service is loaded by the built-in engine alone.")
     _read_rest(values, faults)
     if faults:
         raise SpecFaults(faults)

@@ -73,6 +73,8 @@ RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
 LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
+BENCHMARKS = Resource("slipway.io", "v1alpha1", "Benchmark", "benchmarks")
+"""Our own, where a cluster has its definition: deploy/benchmarks."""
 
 BY_KIND = {(one.api_version, one.kind): one for one in list(vars().values()) if isinstance(one, Resource)}
 """By `apiVersion` and `kind` of an object."""

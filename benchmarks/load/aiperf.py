@@ -24,6 +24,7 @@ from benchmarks.load.scenario import LoadScenario
 from benchmarks.load.schedule import PlannedRequest, schedule, window_seconds
 from serving.environments import MAKE_WITHIN_SECONDS, LockedEnvironment, ensure_held
 from serving.leash import end_with_parent
+from serving.protocol import CHOSEN_BY_HEADER
 
 LOCKED_FOR_PYTHON = "3.11"
 REQUEST_CPU_SECONDS, TOKEN_CPU_SECONDS = 2.6e-3, 0.1e-3
@@ -176,6 +177,8 @@ class AiperfEngine:
             "--custom-dataset-type=mooncake_trace",
             "--dataset-sampling-strategy=sequential",
             *pace,
+            # No release judges a version by our requests.
+            f"--header={CHOSEN_BY_HEADER}:client",
             "--use-server-token-count",
             f"--tokenizer={place / 'tokenizer'}",
             f"--random-seed={scenario.seed % 2**31}",

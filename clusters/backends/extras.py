@@ -10,6 +10,7 @@ from clusters.backends.checks import ClusterCheck
 from clusters.backends.node_operations import NodeCommand
 from clusters.backends.pulls import ObservedPull
 from common.jobs.runners.base import JobRunner
+from kube.base import KubernetesClient
 
 
 @runtime_checkable
@@ -122,6 +123,18 @@ class SupportsClusterJobs(Protocol):
 
     def job_place(self) -> ClusterJobPlace:
         """Return how jobs run there. Those that run are observed and removed whatever the settings lack."""
+
+
+@runtime_checkable
+class SupportsCustomResources(Protocol):
+    """A backend in whose cluster people may write what they want of Slipway."""
+
+    @property
+    def client(self) -> KubernetesClient: ...
+
+    @property
+    def namespace(self) -> str:
+        """Return where their resources are read."""
 
 
 @runtime_checkable

@@ -42,6 +42,7 @@ def test_it_measures_the_servers_own_ttft_and_tpot(
     assert quantiles(ttfts)[0] == pytest.approx(true_ttft, rel=0.02)
     assert summary.value("tpot_p50") == pytest.approx(true_tpot, rel=0.02)
     assert {one.output_tokens for one in window.requests} == {30}, "as the server counts them"
+    assert set(server.chosen_by) == {"client"}, "no release judges a version by them"
     assert len(bodies) == 40
     assert summary.value("input_rate") == pytest.approx(40 * 5, rel=0.1), "our prompts, by the server's count"
 

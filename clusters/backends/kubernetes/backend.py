@@ -102,6 +102,10 @@ class KubernetesCluster:
         """Return the client, which the cluster's gateway shares."""
         return self._client
 
+    @property
+    def namespace(self) -> str:
+        return self._settings.namespace
+
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         namespace = spec.placement.namespace or self._settings.namespace
         if namespace not in self._settings.all_namespaces:
