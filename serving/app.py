@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from serving import logs
+from serving.adapters import AdapterFollower
 from serving.desk import Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
@@ -53,7 +54,13 @@ def health_document(command: WorkerCommand, desk: Desk) -> dict[str, Any]:
 
 
 def make_app(
-    *, command: WorkerCommand, desk: Desk, engine: Engine, faults: FaultInjection, started_at: float
+    *,
+    command: WorkerCommand,
+    desk: Desk,
+    engine: Engine,
+    adapters: AdapterFollower,
+    faults: FaultInjection,
+    started_at: float,
 ) -> Starlette:
     """`started_at`: seconds since the epoch, shown as the creation time of the models."""
     names = served_names(command)
@@ -109,7 +116,7 @@ def make_app(
         """Beside `/v1`, so that no gateway passes it on: who runs the worker decides on its adapters."""
         name = request.path_params["name"]
         try:
-            await (engine.load_adapter if request.method == "PUT" else engine.unload_adapter)(name)
+            await (adapters.load_own if request.method == "PUT" else adapters.unload)(name)
         except RequestFault as fault:
             return error_response(fault, headers())
         except EngineError as error:

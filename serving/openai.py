@@ -144,6 +144,8 @@ class Sampling:
 class TextRequest:
     prompt: Prompt
     sampling: Sampling
+    adapter: str = ""
+    """Name of the LoRA adapter that it asks for; empty: the model as it is."""
 
 
 def read_call(route: OpenAiRoute, raw: bytes, *, served: Collection[str]) -> Call:
@@ -184,8 +186,11 @@ _ONLY = {
 }
 
 
-def text_request(call: Call) -> TextRequest:
-    """The call as a prompt and sampling. Raises RequestFault for what a text engine does not do."""
+def text_request(call: Call, *, adapters: Collection[str] = ()) -> TextRequest:
+    """The call as a prompt and sampling; `adapters` may be named in the place of the model.
+
+    Raises RequestFault for what a text engine does not do.
+    """
     body = call.body
     for name, (allowed, words) in _ONLY.items():
         value = body.get(name)
@@ -203,6 +208,7 @@ def text_request(call: Call) -> TextRequest:
         max_tokens = 16  # OpenAI's default for /v1/completions
     return TextRequest(
         prompt=prompt,
+        adapter=call.model if call.model in adapters else "",
         sampling=Sampling(
             max_tokens=max_tokens,
             temperature=_number(body, "temperature", 0, 2),

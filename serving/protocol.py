@@ -23,6 +23,8 @@ LOST_AFTER_SECONDS = 5.0
 MAX_WORKERS_PER_REPORT = 500
 MAX_DEVICES_PER_REPORT = 128
 MAX_READINGS_PER_DEVICE = 64
+MAX_ADAPTERS = 64
+"""LoRA adapters of a service."""
 AGENT_SOCKET = "node.sock"
 """Name of the Unix socket on which a machine's agent hears its workers, in the data plane's run directory."""
 CHOSEN_BY_HEADER = "x-slipway-chosen-by"
@@ -87,6 +89,16 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterReport:
+    """A LoRA adapter that a worker was told to load from a version of the registry."""
+
+    name: str
+    version: str
+    problem: str = ""
+    """Why it is not loaded; empty: it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A worker's report of itself, once a second.
 
@@ -95,7 +107,8 @@ class Heartbeat:
     over the last 10 s: for people, scaling and alarms. `in_flight / slots` is the load of this instant: for
     routing. `queue_depth` counts requests that wait for a slot. `code_runs`: as which user a team's own code
     runs, or why as no other than the worker's. `group`: `online` (serves requests) or `offline` (takes jobs);
-    empty: its deployment has no groups. `jobs_running`: jobs in hand. `reason` says in words why the state is
+    empty: its deployment has no groups. `jobs_running`: jobs in hand. `adapters`: those that its service has
+    beside the version's own. `reason` says in words why the state is
     not `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
     """
 
@@ -119,6 +132,7 @@ class Heartbeat:
     code_runs: str = ""
     group: str = ""
     jobs_running: int = 0
+    adapters: tuple[AdapterReport, ...] = ()
     counters: Counters = Counters()
     ttft: Latency | None = None
     tpot: Latency | None = None
@@ -130,7 +144,11 @@ class Heartbeat:
         parts = {"counters": self.counters, "ttft": self.ttft, "tpot": self.tpot}
         shown = {name: getattr(self, name) for name in _HEARTBEAT_FIELDS}
         shown |= {name: dataclasses.asdict(part) if part else None for name, part in parts.items()}
-        return shown | {"state": str(self.state), "abilities": list(self.abilities)}
+        return (
+            shown
+            | {"state": str(self.state), "abilities": list(self.abilities)}
+            | {"adapters": [dataclasses.asdict(one) for one in self.adapters]}
+        )
 
     def encode(self) -> bytes:
         return json.dumps(self.to_dict(), separators=(",", ":")).encode()
@@ -160,6 +178,7 @@ class Heartbeat:
             group=read.text("group", default="", longest=20),
             jobs_running=read.whole("jobs_running") if "jobs_running" in read.data else 0,
             abilities=read.names("abilities", pattern=ABILITY, most=64),
+            adapters=_adapters(read),
             counters=_counters(read, "counters"),
             ttft=_latency(read, "ttft"),
             tpot=_latency(read, "tpot"),
@@ -236,6 +255,18 @@ class NodeReport:
             workers=read.items("workers", most=MAX_WORKERS_PER_REPORT),
             devices=read.items("devices", most=MAX_DEVICES_PER_REPORT),
         )
+
+
+def _adapters(read: Fields) -> tuple[AdapterReport, ...]:
+    entries = read.items("adapters", most=MAX_ADAPTERS) if "adapters" in read.data else []
+    return tuple(
+        AdapterReport(
+            name=one.text("name", pattern=NAME),
+            version=one.text("version", pattern=LABEL),
+            problem=one.text("problem", default="", longest=500),
+        )
+        for one in (Fields(entry, "an adapter") for entry in entries)
+    )
 
 
 def _counters(read: Fields, key: str) -> Counters:

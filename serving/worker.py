@@ -23,6 +23,7 @@ from typing import Any
 import uvicorn
 
 from serving import logs
+from serving.adapters import AdapterFollower
 from serving.app import make_app, served_names
 from serving.begun import tells_begin
 from serving.desk import Desk, Progress
@@ -30,6 +31,7 @@ from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
 from serving.engines.factory import make_engine
+from serving.engines.registry import ENGINES
 from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
@@ -68,14 +70,19 @@ class WorkerProcess:
         self._desk.observe(self._spans.tell)
         injected = FaultInjection(faults, seed=command.name)
         self._server: HttpServer | _AsgiServer
+        self._adapters: AdapterFollower | None = None
         if isinstance(self._engine, AppService):
             front = self._engine.application(self._desk, injected)
             self._server = HttpServer(front, grace_seconds=command.grace_seconds)
         else:
+            self._adapters = AdapterFollower(
+                self._engine, model_dir=command.model_dir, file=command.adapters_file
+            )
             app = make_app(
                 command=command,
                 desk=self._desk,
                 engine=self._engine,
+                adapters=self._adapters,
                 faults=injected,
                 started_at=self._started_at,
             )
@@ -140,6 +147,7 @@ class WorkerProcess:
             code_runs=service.code_runs[:500] if service else "",
             group=service.group if service else "",
             jobs_running=service.jobs_running if service else 0,
+            adapters=self._adapters.reports if self._adapters else (),
             counters=desk.counters,
             ttft=desk.ttft,
             tpot=desk.tpot,
@@ -168,9 +176,13 @@ class WorkerProcess:
         once when its files are others by now.
         """
         began, files = time.monotonic(), _inode(self._command.model_dir)
+        following: asyncio.Task[None] | None = None
         try:
             await self._engine.start()
             loaded = time.monotonic()
+            if self._adapters is not None and ENGINES[self._command.engine].loads_adapters:
+                await self._adapters.start()
+                following = asyncio.create_task(self._adapters.run())
             await self._check()
             self._desk.open()
             self._tell()
@@ -181,6 +193,9 @@ class WorkerProcess:
         except Exception as error:
             log.exception("the engine failed")
             reason = f"the engine failed: {error}"
+        finally:
+            if following is not None:
+                following.cancel()
         if self._stop.is_set():
             return
         log.error("failed: %s", reason)

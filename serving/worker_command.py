@@ -75,6 +75,9 @@ class WorkerCommand:
     environments: Annotated[
         Path | None, "directory for environments of engines that are not on the PATH; none: none are made"
     ] = None
+    adapters_file: Annotated[
+        Path | None, "JSON file of LoRA adapters to load, followed while it runs; none: the version's alone"
+    ] = None
     linger_seconds: Annotated[float, "how long a worker whose engine failed stays to say why"] = 60.0
     exit_with_parent: Annotated[bool, "drain when the parent process dies (Linux)"] = False
 
@@ -185,4 +188,9 @@ def default_environments() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipway" / "environments"
 
 
-_READERS: Mapping[str, Any] = {"settings": _settings, "abilities": _names, "environments": Path}
+_READERS: Mapping[str, Any] = {
+    "settings": _settings,
+    "abilities": _names,
+    "environments": Path,
+    "adapters_file": Path,
+}

@@ -3,11 +3,12 @@
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
-from serving.engines.base import Meter, Piece, TextEngine
+from serving.engines.base import AdaptableEngine, Meter, Piece, TextEngine
 from serving.engines.spec import CHAT, COMPLETIONS
 from serving.openai import Call, OpenAiRoute, RequestFault, text_request
 
@@ -16,7 +17,6 @@ class TextAnswers:
     """An Engine made of a TextEngine."""
 
     apis = frozenset({CHAT, COMPLETIONS})
-    adapters = frozenset[str]()
 
     def __init__(self, engine: TextEngine) -> None:
         self._engine = engine
@@ -37,11 +37,20 @@ class TextAnswers:
     async def metrics(self) -> bytes:
         return b""
 
-    async def load_adapter(self, name: str) -> None:
-        raise RequestFault.invalid("This engine has no adapters: vllm and sglang have")
+    @property
+    def adapters(self) -> Collection[str]:
+        return self._engine.adapters if isinstance(self._engine, AdaptableEngine) else ()
+
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        await self._adaptable().load_adapter(name, directory)
 
     async def unload_adapter(self, name: str) -> None:
-        await self.load_adapter(name)
+        await self._adaptable().unload_adapter(name)
+
+    def _adaptable(self) -> AdaptableEngine:
+        if isinstance(self._engine, AdaptableEngine):
+            return self._engine
+        raise RequestFault.invalid("This engine has no adapters: transformers, vllm and sglang have")
 
     async def answer(self, call: Call, meter: Meter) -> bytes:
         text: list[str] = []
@@ -83,7 +92,7 @@ class TextAnswers:
 
     async def _pieces(self, call: Call, meter: Meter) -> AsyncGenerator[Piece, None]:
         count = 0
-        async with aclosing(self._engine.generate(text_request(call))) as pieces:
+        async with aclosing(self._engine.generate(text_request(call, adapters=self.adapters))) as pieces:
             async for piece in pieces:
                 meter.produced(piece.completion_tokens - count)
                 count = piece.completion_tokens

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 from serving.openai import Call, TextRequest
 
@@ -36,8 +37,8 @@ class Engine(Protocol):
     def adapters(self) -> Collection[str]:
         """LoRA adapters that requests may name now, in the place of the model."""
 
-    async def load_adapter(self, name: str) -> None:
-        """Load the adapter of the version's folder `adapters`. Raises RequestFault, EngineError."""
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        """Load the adapter in PEFT's layout in `directory`. Raises RequestFault, EngineError."""
 
     async def unload_adapter(self, name: str) -> None:
         """Raises RequestFault, EngineError."""
@@ -97,3 +98,15 @@ class TextEngine(Protocol):
 
     async def stop(self) -> None:
         """Stop, like Engine.stop."""
+
+
+@runtime_checkable
+class AdaptableEngine(Protocol):
+    """A text engine that takes LoRA adapters while it runs."""
+
+    @property
+    def adapters(self) -> Collection[str]: ...
+
+    async def load_adapter(self, name: str, directory: Path) -> None: ...
+
+    async def unload_adapter(self, name: str) -> None: ...

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, Gene
 
 from serving.engines import int8, slot_attention
 from serving.engines.base import EngineError, Piece
+from serving.engines.lora import LoraAdapter, LoraSpans
 from serving.engines.slot_attention import Segment, SlotCache
 from serving.openai import ChatPrompt, RequestFault, Sampling, TextPrompt, TextRequest
 from serving.text import PLAIN_CHAT_STOP, StopWindow, Unrolling, plain_chat
@@ -42,6 +43,9 @@ class CausalModel:
         self.device = str(model.device)
         self.defaults = defaults
         self.broken = ""
+        self.adapters: Mapping[str, LoraAdapter] = {}
+        """By name; replaced as a whole, so that another thread may do it."""
+        self._lora = LoraSpans(model)
         config = model.config.get_text_config()
         self.vocabulary = int(config.vocab_size)
         limit = int(getattr(config, "max_position_embeddings", 0) or 0)
@@ -118,7 +122,12 @@ class CausalModel:
         positions = [torch.arange(segment.start, segment.end) for segment in ordered]
         ids = [token for segment in ordered for token in segment.ids]
         keywords: dict[str, Any] = {"logits_to_keep": ends} if self._last_logits_only else {}
-        with torch.inference_mode():
+        spans = [
+            (int(end) + 1 - len(segment.ids), int(end) + 1, segment.adapter)
+            for segment, end in zip(ordered, ends, strict=True)
+            if segment.adapter is not None
+        ]
+        with torch.inference_mode(), self._lora.of(spans):
             output = self.model(
                 input_ids=torch.tensor([ids], device=device),
                 position_ids=torch.cat(positions)[None].to(device),
@@ -134,6 +143,9 @@ class CausalModel:
     def begin(self, request: TextRequest, *, seed: int) -> "Continuation":
         """Reads the prompt. Raises RequestFault when it does not fit or cannot be read."""
         stops = request.sampling.stop
+        adapter = self.adapters.get(request.adapter)
+        if request.adapter and adapter is None:  # unloaded since the request came
+            raise RequestFault.no_such_model(request.adapter)
         prompt = request.prompt
         if isinstance(prompt, ChatPrompt):
             messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
@@ -153,12 +165,17 @@ class CausalModel:
         if not ids:
             raise RequestFault.invalid("The prompt is empty", param="prompt")
         length = self._answer_length(len(ids), request.sampling.max_tokens)
-        return Continuation(self, ids, request.sampling, stops=stops, length=length, seed=seed)
+        return Continuation(
+            self, ids, request.sampling, stops=stops, length=length, seed=seed, adapter=adapter
+        )
 
-    def forward(self, ids: Sequence[int], cache: DynamicCache) -> torch.Tensor:
+    def forward(
+        self, ids: Sequence[int], cache: DynamicCache, adapter: LoraAdapter | None = None
+    ) -> torch.Tensor:
         """Appends `ids` to the cache; the logits after the last of them, float32 on the CPU."""
         keywords: dict[str, Any] = {"logits_to_keep": 1} if self._last_logits_only else {}
-        with torch.inference_mode():
+        spans = [(0, len(ids), adapter)] if adapter else []
+        with torch.inference_mode(), self._lora.of(spans):
             output = self.model(
                 input_ids=torch.tensor([ids], device=self.model.device),
                 past_key_values=cache,
@@ -219,8 +236,10 @@ class Continuation:
         stops: tuple[str, ...],
         length: int,
         seed: int,
+        adapter: LoraAdapter | None = None,
     ) -> None:
         self._model = model
+        self.adapter = adapter
         self._pending = ids
         self._prompt_tokens = len(ids)
         self._length = length
@@ -246,7 +265,7 @@ class Continuation:
         if self._cache is None:
             self._cache = DynamicCache(config=self._model.model.config)
         ids = self.next_ids(self._model.settings.prefill_tokens)
-        return self.accept(ids, self._model.forward(ids, self._cache))
+        return self.accept(ids, self._model.forward(ids, self._cache, self.adapter))
 
     def accept(self, ids: list[int], logits: torch.Tensor) -> Piece | None:
         """Note that `ids` were read; return the next token's text, or None if more of the prompt is left."""

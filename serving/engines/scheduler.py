@@ -82,7 +82,7 @@ class StepScheduler:
     def _together(
         self, parts: dict["Continuation", list[int]]
     ) -> Iterator[tuple["Continuation", Piece | Exception]]:
-        segments = [Segment(self._slots[one], one.position, ids) for one, ids in parts.items()]
+        segments = [Segment(self._slots[one], one.position, ids, one.adapter) for one, ids in parts.items()]
         self.forward_steps += 1
         try:
             rows = self._model.forward_together(segments)

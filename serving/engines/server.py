@@ -18,6 +18,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from serving.adapters import ADAPTERS
 from serving.engines.base import EngineError, Meter
 from serving.engines.forwarding import (
     meter_usage,
@@ -38,8 +39,6 @@ from serving.scraping.reading import read
 from serving.worker_command import WorkerCommand
 
 _JSON = {"content-type": "application/json"}
-ADAPTERS = "adapters"
-"""Folder of a version with its LoRA adapters, each a directory in PEFT's layout."""
 ADAPTER_WITHIN_SECONDS = 120.0
 LOOK_EVERY_SECONDS, SICK_AFTER_LOOKS = 2.0, 2
 STOP_WITHIN_SECONDS = 15.0
@@ -94,12 +93,6 @@ class ServerEngine:
         try:
             async with asyncio.timeout(self._settings.load_timeout_seconds):
                 await self._until_healthy(child)
-                if self._server.load_adapter is not None:
-                    for path in sorted((self._command.model_dir / ADAPTERS).glob("*/adapter_config.json")):
-                        await self.load_adapter(path.parent.name)
-        except RequestFault as fault:
-            await self.stop()
-            raise EngineError(fault.document["error"]["message"]) from None
         except TimeoutError:
             await self.stop()
             raise EngineError(
@@ -123,7 +116,7 @@ class ServerEngine:
             ("--headless", "--served-model-name", "{names}") if command.node_rank else server.arguments
         )
         options = [] if server.slots_option in self._settings.flags else slots_option(server, command.slots)
-        has_adapters = server.load_adapter is not None and (command.model_dir / ADAPTERS).is_dir()
+        has_adapters = self._spec.loads_adapters and (command.model_dir / ADAPTERS).is_dir()
         return [
             *(word.format_map(filled) for word in program.command),
             *(
@@ -197,18 +190,11 @@ class ServerEngine:
             self._answered = (await whole_body(connection))[:500].decode(errors="replace")
             return status
 
-    async def load_adapter(self, name: str) -> None:
-        path = self._command.model_dir / ADAPTERS / name
-        if not (path / "adapter_config.json").is_file():
-            raise RequestFault(
-                404, f"The version has no adapter {ADAPTERS}/{name} with an adapter_config.json", param="name"
-            )
-        await self._adapter(self._server.load_adapter, name, str(path))
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        await self._adapter(self._server.load_adapter, name, str(directory))
         self.adapters.add(name)
 
     async def unload_adapter(self, name: str) -> None:
-        if name not in self.adapters:
-            raise RequestFault(404, f"No adapter {name!r} is loaded", param="name")
         await self._adapter(self._server.unload_adapter, name, "")
         self.adapters.discard(name)
 

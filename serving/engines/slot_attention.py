@@ -8,13 +8,16 @@ batching gathers the pages of every request anew at each step, which a CPU pays 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from serving.engines.base import EngineError
+
+if TYPE_CHECKING:
+    from serving.engines.lora import LoraAdapter
 
 IMPLEMENTATION = "slipway_slots"
 SMALLEST_CAPACITY = 128
@@ -27,6 +30,7 @@ class Segment:
     slot: int
     start: int
     ids: Sequence[int]
+    adapter: "LoraAdapter | None" = None
 
     @property
     def end(self) -> int:

@@ -11,6 +11,8 @@ from signal import SIGTERM, Signals
 from typing import Any, Literal
 
 CHAT, COMPLETIONS, EMBEDDINGS, RERANK, RESPONSES = "chat", "completions", "embeddings", "rerank", "responses"
+ENABLE_LORA = "enable_lora"
+"""Setting without which a server program loads no adapters."""
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """`auto` is as the weights are stored."""
 
@@ -146,6 +148,8 @@ class EngineSpec:
     """In pods it runs in our worker, unless the service says otherwise; else by its maker's image."""
     settings: Sequence[EngineSetting] = ()
     """Those that have a field; a server program takes its further options as they are."""
+    has_own_adapters: bool = False
+    """It loads LoRA adapters by itself while it runs, as programs do that have a call for it."""
     program: ServerProgram | None = None
     pod_server: PodServer | None = None
     metrics: MetricNames | None = None
@@ -170,6 +174,16 @@ class EngineSpec:
     def has_environments(self) -> bool:
         """Whether a worker may have to make an environment for it."""
         return self.name == "app" or (self.program is not None and bool(self.program.locked_environment))
+
+    @property
+    def loads_adapters(self) -> bool:
+        """Whether it loads and unloads LoRA adapters while it runs."""
+        return self.has_own_adapters or (self.program is not None and self.program.load_adapter is not None)
+
+    def is_ready_for_adapters(self, settings: Mapping[str, Any]) -> bool:
+        """Whether workers with these settings load adapters that their version does not bring."""
+        spelled = {self.spelling(key): value for key, value in settings.items()}
+        return self.loads_adapters and (self.has_own_adapters or bool(spelled.get(ENABLE_LORA)))
 
     def spelling(self, key: str) -> str:
         """The key of a setting, whose words a server program may have with hyphens too."""

@@ -13,8 +13,9 @@ import queue
 import threading
 import warnings
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from serving.engines.base import EngineError, Piece
@@ -68,6 +69,7 @@ class TransformersEngine:
         self._death: asyncio.Future[str] | None = None
         self._stopping = False
         self._scheduler: StepScheduler | None = None
+        self._model: CausalModel | None = None
         self.device = ""
 
     @property
@@ -103,6 +105,7 @@ class TransformersEngine:
                     error = EngineError(f"the model could not be loaded: {_one_line(error)}")
                 report(loaded, error)
                 return
+            self._model = model
             report(loaded, model.device)
             try:
                 report(death, self._take_steps(model, scheduler))
@@ -142,6 +145,24 @@ class TransformersEngine:
                     return
         finally:
             job.cancelled = True
+
+    @property
+    def adapters(self) -> Collection[str]:
+        return self._model.adapters if self._model else ()
+
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        """Read the adapter while requests go on; those that come from now on may name it."""
+        if (model := self._model) is None:
+            raise EngineError("the engine is not running")
+        from serving.engines.lora import LoraAdapter
+
+        adapter = await asyncio.to_thread(LoraAdapter.read, directory, model.model)
+        model.adapters = {**model.adapters, name: adapter}
+
+    async def unload_adapter(self, name: str) -> None:
+        """Refuse it to new requests; those that run keep it to their end."""
+        if self._model is not None:
+            self._model.adapters = {key: one for key, one in self._model.adapters.items() if key != name}
 
     async def stop(self) -> None:
         self._stopping = True
@@ -198,7 +219,7 @@ class TransformersEngine:
         for job in (*running.values(), *waiting):
             job.deliver(EngineError(death))
         del model, scheduler
-        self._scheduler = None
+        self._scheduler = self._model = None
         gc.collect()
         return death
 

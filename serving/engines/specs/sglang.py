@@ -47,6 +47,7 @@ SPEC = EngineSpec(
         shared.kv_cache_dtype("kv_cache_dtype"),
         shared.max_sequences("max_running_requests"),
         shared.memory_share("mem_fraction_static"),
+        *shared.lora(),
         shared.LOAD_TIMEOUT,
     ),
     program=ServerProgram(

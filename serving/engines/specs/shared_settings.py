@@ -1,6 +1,6 @@
 """Settings that servers of language models share, each by its own option's name."""
 
-from serving.engines.spec import DTYPES, EngineSetting, count_setting, gettext_noop
+from serving.engines.spec import DTYPES, ENABLE_LORA, EngineSetting, count_setting, flag_setting, gettext_noop
 
 
 def dtype() -> EngineSetting:
@@ -41,6 +41,23 @@ def data_parallel(key: str) -> EngineSetting:
         gettext_noop("Data parallel size"),
         gettext_noop("Copies of the model that share the requests."),
         alias="data_parallel",
+    )
+
+
+def lora() -> tuple[EngineSetting, EngineSetting]:
+    """Return the settings of LoRA adapters: vLLM and SGLang call them the same."""
+    return (
+        flag_setting(
+            ENABLE_LORA,
+            gettext_noop("LoRA adapters"),
+            gettext_noop("Adapters can be loaded while workers run; it takes memory and some speed."),
+        ),
+        count_setting(
+            "max_lora_rank",
+            gettext_noop("Highest LoRA rank"),
+            gettext_noop("Adapters of a higher rank are refused."),
+            most=512,
+        ),
     )
 
 

@@ -15,6 +15,7 @@ SPEC = EngineSpec(
     in_worker=True,
     apis=frozenset({CHAT, COMPLETIONS}),
     formats=("safetensors",),
+    has_own_adapters=True,
     context_setting="max_context",
     # transformers, quantizer_fbgemm_fp8: raises below 9.0.
     least_capabilities={"fbgemm_fp8": "9.0"},

@@ -63,6 +63,7 @@ SPEC = EngineSpec(
         shared.kv_cache_dtype("kv_cache_dtype"),
         shared.max_sequences("max_num_seqs"),
         shared.memory_share("gpu_memory_utilization"),
+        *shared.lora(),
         shared.LOAD_TIMEOUT,
     ),
     program=ServerProgram(
