@@ -10,6 +10,7 @@ from clusters.draining.surges import surge_of
 from clusters.models import Deployment
 from clusters.report_tokens import report_token_of
 from models_registry.files import manifest_of
+from models_registry.models import Version
 
 
 def spec_of(row: Deployment) -> DeploymentSpec:
@@ -19,13 +20,14 @@ def spec_of(row: Deployment) -> DeploymentSpec:
     return DeploymentSpec(
         name=row.name,
         service=row.service,
-        version=version_of(row),
+        version=version_of(row.version, row.version_label),
         engine=row.engine,
         replicas=row.replicas + surge.extra,
         prefetch_machines=row.prefetch_machines,
         slots=row.slots,
         device=row.device,
         settings=row.settings,
+        adapters=_adapters(row),
         image=row.image_reference,
         image_acceleration=row.image.acceleration if row.image else "",
         labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
@@ -44,12 +46,24 @@ def spec_of(row: Deployment) -> DeploymentSpec:
     )
 
 
-def version_of(row: Deployment) -> ModelVersion:
-    files = manifest_of(row.version).files
+def _adapters(row: Deployment) -> dict[str, ModelVersion]:
+    """One query more where there are any."""
+    if not row.adapters:
+        return {}
+    found = Version.objects.in_bulk([one["version"] for one in row.adapters.values()])
+    return {
+        name: version_of(found[one["version"]], one["label"])
+        for name, one in row.adapters.items()
+        if one["version"] in found
+    }
+
+
+def version_of(version: Version, label: str) -> ModelVersion:
+    files = manifest_of(version).files
     return ModelVersion(
-        id=row.version_id,
-        label=row.version_label,
-        digest=row.version.digest or "",
+        id=version.pk,
+        label=label,
+        digest=version.digest or "",
         files=tuple(ModelFile(file.path, file.size, file.sha256) for file in files),
         source=settings.SLIPWAY_STORE or Path(settings.SLIPWAY_STORE_DIR).as_uri(),
     )

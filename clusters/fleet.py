@@ -47,6 +47,8 @@ class LastHeartbeat:
     refused: int = 0
     """Since its process began."""
     abilities: tuple[str, ...] = ()
+    adapters: tuple[Mapping[str, str], ...] = ()
+    """As `serving.protocol.AdapterReport`."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -64,6 +66,7 @@ class LastHeartbeat:
             age_seconds=age_seconds,
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
             abilities=tuple(record.get("abilities", ())),
+            adapters=tuple(record.get("adapters", ())),
             ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
             code_runs=record.get("code_runs", ""),
             group=record.get("group", ""),

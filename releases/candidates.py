@@ -1,9 +1,12 @@
 """The candidate's deployment, as the steps that bring it up ask for it."""
 
+from django.db import transaction
+
 from clusters import selectors as fleet
 from clusters.services import deployments
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
+from releases.selectors.adapters import wanted_adapters
 from releases.services.pod_patch import approved_patch
 
 
@@ -25,8 +28,12 @@ def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | No
         pod=service.pod,
         pod_patch=approved_patch(service),
         settings=service.settings,
+        adapters=wanted_adapters(service),
         image=row.image or service.image,
         present_image=fleet.image_of(row.stable_deployment),
         op_key=f"release:{row.pk}",
         actor=ACTOR,
     )
+    # Some may have come or gone while it was made.
+    with transaction.atomic():
+        deployments.set_adapters(service.name, wanted_adapters(service))

@@ -43,6 +43,7 @@ from releases.machines import held_deployments
 from releases.models import Service
 from releases.pruning import RULES
 from releases.reconcilers.release import ReleaseReconciler
+from releases.selectors.adapters import ADAPTER_VERSIONS
 from releases.selectors.releases import CANDIDATES, ways_back
 from releases.selectors.services import STABLE_VERSIONS
 from releases.states import ReleaseState
@@ -234,6 +235,7 @@ MANIFEST = AppManifest(
         steps.load,
         partial(register_uses, STABLE_VERSIONS),
         partial(register_uses, CANDIDATES),
+        partial(register_uses, ADAPTER_VERSIONS),
         partial(register_fallback_check, ways_back),
         partial(register_auto_release, ReleaseAutomation()),
         partial(register_canary_links, canary_links),

@@ -10,6 +10,7 @@ from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
+from releases.adapter_models import ServiceAdapter as ServiceAdapter
 from releases.messages import ReleaseMessage
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.pod_patch_models import PodPatch as PodPatch

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from releases.views import plans, pod_patches, policies, releases, services
+from releases.views import adapters, plans, pod_patches, policies, releases, services
 
 # A plus sign is in no name of a service or a plan.
 urlpatterns = [
@@ -14,6 +14,8 @@ urlpatterns = [
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
     path("services/<str:name>/resume-automation/", services.resume, name="resume-automation"),
+    path("services/<str:name>/adapters/", adapters.adapters_page, name="service-adapters"),
+    path("services/<str:name>/adapters/<str:adapter>/unload/", adapters.unload, name="unload-adapter"),
     path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),
     path("services/<str:name>/pods/", pod_patches.pods_page, name="service-pods"),
     path("services/<str:name>/pods/<int:pk>/approve/", pod_patches.decide_patch, {"decision": "approve"}),

@@ -156,6 +156,8 @@ class DeploymentSpec:
     device: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The engine's; JSON."""
+    adapters: Mapping[str, ModelVersion] = field(default_factory=dict)
+    """LoRA adapters by name: workers load and unload them while they run, and are not replaced for it."""
     image: str = ""
     """What a worker's container is made from, `repository@sha256:...`; plain processes have none."""
     image_acceleration: str = ""

@@ -369,7 +369,7 @@ class FakeNodeOperations:
 
 def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
     """Return the spec without what may change while its workers run on."""
-    return replace(spec, replicas=0, scale_turn=None, leaving=None)
+    return replace(spec, replicas=0, scale_turn=None, leaving=None, adapters={})
 
 
 _worlds: dict[str, FakeClusterBackend] = {}

@@ -53,6 +53,8 @@ class Deployment(Reconciled):
     """What was changed of the template of its pods, as approved when it was made."""
     settings = models.JSONField(default=dict)
     """The engine's."""
+    adapters = models.JSONField(default=dict, blank=True, db_default=models.Value({}, models.JSONField()))
+    """LoRA adapters that its workers load beside their version: `{name: {"version": id, "label": ...}}`."""
     image = models.ForeignKey(
         "images.RuntimeImage", on_delete=models.PROTECT, null=True, related_name="+", editable=False
     )

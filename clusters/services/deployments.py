@@ -44,6 +44,7 @@ def ensure_deployment(
     pod: Mapping[str, Any] | None = None,
     pod_patch: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    adapters: Mapping[str, Any] | None = None,
     image: RuntimeImage | None = None,
     present_image: RuntimeImage | None = None,
     prefetch_machines: int | None = None,
@@ -84,10 +85,11 @@ def ensure_deployment(
         pod=dict(pod or {}),
         pod_patch=dict(pod_patch or {}),
         settings=dict(settings or {}),
+        adapters=dict(adapters or {}),
         op_key=op_key,
         created_by=actor.name,
     )
-    wanted.clean_fields(exclude=("resources", "pod", "pod_patch", "settings"))
+    wanted.clean_fields(exclude=("resources", "pod", "pod_patch", "settings", "adapters"))
     with transaction.atomic():
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:
@@ -180,6 +182,20 @@ def scale_deployment(
         touch("fleet")
     row.refresh_from_db()
     return row
+
+
+def set_adapters(service: str, adapters: Mapping[str, Any]) -> None:
+    """Have the workers of all deployments of the service load these LoRA adapters and no others, as
+    `models.Deployment.adapters` has them. For inside a transaction, by whoever has audited it."""
+    rows = Deployment.objects.filter(service=service, removal_asked_at=None)
+    for row in rows.exclude(state__in=GONE):
+        if row.adapters != adapters:
+            kernel.interrupt(
+                row,
+                where={"removal_asked_at__isnull": True},
+                adapters=dict(adapters),
+                applied_generation=0,
+            )
 
 
 def set_offline_workers(*, name: str, offline: Collection[str]) -> bool:

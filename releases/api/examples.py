@@ -265,3 +265,13 @@ LIVE = {
     "cohort": "",
     "withheld_since": None,
 }
+ADAPTER = {
+    "name": "pirate",
+    "version": "pirate-lora:v3",
+    "loaded_by": "ada",
+    "loaded_at": "2026-11-24T14:00:00Z",
+    "workers": 2,
+    "loaded": 2,
+    "problem": "",
+}
+NEW_ADAPTER = {"version": "pirate-lora:v3", "reason": "The campaign starts."}

@@ -37,8 +37,13 @@ def model_named(view: Endpoint, name: str) -> Model:
 
 
 def version_named(view: Endpoint, model: Model, name: str) -> Version:
+    return version_labelled(view, f"{model.name}:{name}")
+
+
+def version_labelled(view: Endpoint, label: str) -> Version:
+    """The version of a MODEL:VERSION or MODEL:ALIAS."""
     try:
-        return versions.resolve(view.actor, f"{model.name}:{name}")
+        return versions.resolve(view.actor, label)
     except Missing as missing:
         raise Invalid(fields={"version": [str(missing)]}) from None
 

@@ -12,9 +12,17 @@ from accounts.models import Team
 from accounts.states import Right
 from clusters.choosing import ClusterRequirements
 from common import clock
-from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint, WhyDeleted
 from models_registry.models import Model
-from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.api.named import (
+    cluster_named,
+    image_named,
+    model_named,
+    team_named,
+    version_labelled,
+    version_named,
+)
+from releases.api.serializers.adapters import LoadAdapterSerializer, ServiceAdapterSerializer
 from releases.api.serializers.live import LiveQuerySerializer, LiveSerializer
 from releases.api.serializers.pod_patches import (
     NewPodPatchSerializer,
@@ -39,7 +47,9 @@ from releases.filters import ServiceFilter
 from releases.models import PodPatch, Service
 from releases.pages.live import live_at
 from releases.pages.traffic_charts import span_over
+from releases.selectors.adapters import adapters_of
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
+from releases.services.adapters import load_adapter, unload_adapter
 from releases.services.freezing import resume_automation
 from releases.services.pod_patch import (
     approve_patch,
@@ -68,6 +78,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "approve_pod_patch": PodPatchDecisionSerializer,
         "reject_pod_patch": PodPatchDecisionSerializer,
         "withdraw_pod_patch": PodPatchDecisionSerializer,
+        "load_adapter": LoadAdapterSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds"), "live": ("at",)}
     created_status = 202
@@ -86,6 +97,8 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "reject_pod_patch": Right.RELEASES_APPROVE,
         "withdraw_pod_patch": Right.SERVICES_WRITE,
         "set_slow_threshold": Right.RELEASES_APPROVE,
+        "load_adapter": Right.RELEASES_START,
+        "unload_adapter": Right.RELEASES_START,
     }
 
     def service_of(self, row: Service) -> str:
@@ -206,6 +219,33 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     def _decided(self, decide: Callable[..., PodPatch]) -> Response:
         row = patch_of(self.get_object(), self.kwargs["patch"])
         return Response(PodPatchSerializer(decide(row, actor=self.actor, **self.given())).data)
+
+    @extend_schema(responses=ServiceAdapterSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"])
+    def adapters(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """LoRA adapters of a service, and how many workers have loaded each."""
+        return Response(ServiceAdapterSerializer(adapters_of(self.get_object()), many=True).data)
+
+    @extend_schema(responses={202: ServiceAdapterSerializer})
+    @action(detail=True, methods=["put"], url_path="adapters/<str:adapter>")
+    def load_adapter(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Load a LoRA adapter into the running workers; a restarted worker loads it again."""
+        service, name = self.get_object(), self.kwargs["adapter"]
+        given = self.given()
+        version = version_labelled(self, given.pop("version"))
+        load_adapter(service, actor=self.actor, name=name, version=version, **given)
+        shown = next(one for one in adapters_of(service) if one.row.name == name)
+        return Response(ServiceAdapterSerializer(shown).data, status=202)
+
+    @extend_schema(request=None, parameters=[WhyDeleted], responses={204: None})
+    @load_adapter.mapping.delete
+    def unload_adapter(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Unload a LoRA adapter from all workers."""
+        query = WhyDeleted(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        name = self.kwargs["adapter"]
+        unload_adapter(self.get_object(), actor=self.actor, name=name, **query.validated_data)
+        return Response(status=204)
 
     @extend_schema(responses=SlowThresholdSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="slow-thresholds")

@@ -35,11 +35,13 @@ from releases.pages.workers import WorkersPanel, workers_panel
 from releases.plans.plan import PlanSpec
 from releases.policy import PolicyTerm, ReleasePolicy, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
+from releases.selectors.adapters import wanted_adapters
 from releases.selectors.plans import plan_named, plan_of, policy_of
 from releases.selectors.releases import weights
 from releases.selectors.services import history, release_of, summarised
 from releases.services.pod_patch import approved_patch
 from releases.states import PatchState, ReleaseHeader
+from serving.engines.registry import ENGINES
 
 HISTORY_SHOWN = 25
 EARLIER_SHOWN = 2
@@ -149,6 +151,15 @@ class ServicePage:
     @property
     def has_pods(self) -> bool:
         return abilities_of(self.service.cluster.kind).has_pods
+
+    @property
+    def takes_adapters(self) -> bool:
+        """Whether its engine loads LoRA adapters while it runs."""
+        return ENGINES[self.service.engine].loads_adapters
+
+    @cached_property
+    def adapters(self) -> list[str]:
+        return sorted(wanted_adapters(self.service))
 
     @cached_property
     def pod_patch(self) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
+from clusters.adapters import AdapterStanding
 from clusters.errors import ClusterRemoving, DeploymentMissing, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.services import deployments
@@ -24,6 +25,7 @@ from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import ACTOR, Executor, halt
 from releases.reconcilers.disturbed import blame
+from releases.selectors.adapters import adapter_standings
 from releases.states import Halt
 
 READY = MessageTemplate(
@@ -49,6 +51,14 @@ FEW_READY_SINCE = MessageTemplate(
     "deploy.few_ready_since",
     gettext_lazy("Only %(ready)s of %(wanted)s workers were ready within %(seconds)s s: %(fault)s"),
     **_FEW,
+    fault=text,
+)
+
+
+ADAPTER_REFUSED = MessageTemplate(
+    "deploy.adapter_refused",
+    gettext_lazy("The candidate's workers do not load the service's adapter %(adapter)s: %(fault)s"),
+    adapter=text,
     fault=text,
 )
 
@@ -139,6 +149,7 @@ class DeployExecutor(Executor[DeployStep]):
     def __init__(self, spec: DeployStep) -> None:
         super().__init__(spec)
         self._refusal = ""
+        self._adapters: Mapping[str, AdapterStanding] = {}
 
     def intent(self, row: Release) -> Mapping[str, Any]:
         return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
@@ -160,7 +171,10 @@ class DeployExecutor(Executor[DeployStep]):
         )
 
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str:
-        return self._refusal or fleet.deployment_status(row.candidate_deployment)
+        if self._refusal:
+            return self._refusal
+        self._adapters = adapter_standings(row)
+        return fleet.deployment_status(row.candidate_deployment)
 
     def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> StepOutcome:
         if isinstance(seen, str):
@@ -170,7 +184,10 @@ class DeployExecutor(Executor[DeployStep]):
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
             return blame(row, DO_NOT_START(fault=seen.reason), now, kind=Halt.FAIL)
-        if seen.ready >= seen.wanted:
+        if refused := next((item for item in self._adapters.items() if item[1].problem), None):
+            fault = ADAPTER_REFUSED(adapter=refused[0], fault=refused[1].problem)
+            return halt(row, fault, kind=Halt.FAIL)
+        if seen.ready >= seen.wanted and not any(one.is_pending for one in self._adapters.values()):
             took = self.elapsed(row, now).total_seconds()
             return self.go_on(
                 row,

@@ -30,7 +30,7 @@ from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from common.fence import Fence
 from common.reconcile import Kernel, Reconciler
-from models_registry.models import Model, Version
+from models_registry.models import Model, Version, VersionFile
 from models_registry.states import VersionState
 from tests.crash.harness import Checkpoints, Clock, worker
 
@@ -213,3 +213,14 @@ def version_of(team: Team, label: str = "story:v1") -> Version:
         ready_at=timezone.now(),
         file_count=1,
     )
+
+
+def adapter_of(team: Team, label: str = "pirate:v1") -> Version:
+    """A version whose files are a LoRA adapter."""
+    version = version_of(team, label)
+    names = ("adapter_config.json", "adapter_model.safetensors")
+    if not VersionFile.objects.filter(version=version).exists():
+        VersionFile.objects.bulk_create(
+            [VersionFile(version=version, path=name, size=1, sha256="0" * 64) for name in names]
+        )
+    return version

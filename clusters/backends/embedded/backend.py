@@ -1,5 +1,6 @@
 """Runs model workers on this machine, as programs of the embedded stack's supervisord."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +43,7 @@ from clusters.backends.supervisor_rpc import (
     SupervisorFault,
     SupervisorUnreachable,
 )
+from common import files
 from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import local_runner
@@ -97,6 +99,7 @@ class EmbeddedCluster:
         self._programs_dir = run_dir / "supervisor.d"
         self._desired = DesiredStore(run_dir / "deployments")
         self._supervisor = Supervisor(run_dir / "data.sock", self._programs_dir)
+        self._adapters_dir = run_dir / "adapters"
         self._log_dir = log_dir / "workers"
         self._slots = SlotAllocator(self._desired, ports)
         self._directory = directory
@@ -115,6 +118,10 @@ class EmbeddedCluster:
         check_placement(spec, this_machine)
         assert self._bring_files is not None  # noqa: S101
         model_dir = self._bring_files(spec.version)
+        adapters = {
+            name: {"version": version.label, "directory": str(self._bring_files(version))}
+            for name, version in spec.adapters.items()
+        }
         with self._desired.lock():
             before = self._guard(spec.name, fence)
             desired = DesiredDeployment(spec, fence, before.slots if before else {}, model_dir=model_dir)
@@ -122,6 +129,7 @@ class EmbeddedCluster:
             desired = replace(desired, slots=self._slots.slots_for(desired, alive))
             programs = self._programs(desired, desired.ordinals)
             self._desired.save(desired)
+            files.replace(self._adapters_file(spec.name), json.dumps(adapters).encode())
             self._carry_out(desired, programs)
 
     def files_reason(self, spec: DeploymentSpec) -> str:
@@ -136,6 +144,7 @@ class EmbeddedCluster:
             desired = replace(desired, fence=fence, removed_at=removed_at)
             self._desired.save(desired)
             self._carry_out(desired, {})
+            self._adapters_file(deployment).unlink(missing_ok=True)
 
     def restore(self, running: Iterable[str] = ()) -> list[str]:
         """Put what is desired where supervisord finds it when it starts. Returns what cannot run now.
@@ -258,6 +267,9 @@ class EmbeddedCluster:
             settle_seconds=SETTLE_SECONDS,
             grace_seconds=spec.grace_seconds,
             environments=self._environments if ENGINES[spec.engine].has_environments else None,
+            adapters_file=self._adapters_file(spec.name)
+            if ENGINES[spec.engine].is_ready_for_adapters(spec.settings)
+            else None,
         )
         environment = dict(WORKER_ENVIRONMENT)
         if slot.gpus:
@@ -336,6 +348,10 @@ class EmbeddedCluster:
         except UnknownWorker:
             return ""
         return lines.strip()[-500:]
+
+    def _adapters_file(self, deployment: str) -> Path:
+        """Its workers follow it (`serving.adapters`)."""
+        return self._adapters_dir / f"{deployment}.json"
 
     def _log(self, worker: str) -> Path:
         return self._log_dir / f"{worker}.log"

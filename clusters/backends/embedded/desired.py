@@ -102,8 +102,10 @@ class DesiredStore:
 
 
 def _document(desired: DesiredDeployment) -> dict[str, Any]:
-    """All that a restart needs: the list of the version's files is left out, they are laid out already."""
-    spec = dataclasses.asdict(replace(desired.spec, version=replace(desired.spec.version, files=())))
+    """All that a restart needs: files of versions are laid out already, adapters have a file of their own."""
+    spec = dataclasses.asdict(
+        replace(desired.spec, version=replace(desired.spec.version, files=()), adapters={})
+    )
     slots = {str(ordinal): dataclasses.asdict(slot) for ordinal, slot in desired.slots.items()}
     return {
         "spec": spec,

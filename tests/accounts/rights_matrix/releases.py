@@ -7,12 +7,14 @@ from accounts.states import Right
 from clusters.models import Cluster
 from freezes.models import Freeze
 from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
-from releases.models import PodPatch, Release, Service
+from releases.models import PodPatch, Release, Service, ServiceAdapter
 from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
+from tests.clusters.world import adapter_of
 
 POD_PATCH = PATCH_EXAMPLE["patch"]
 PATCHES = "services/{service}/pod-patches/"
+ADAPTERS = "services/{service}/adapters/"
 BODY = builtin_plan("canary").model_dump(mode="json", exclude={"name"})
 
 
@@ -70,6 +72,20 @@ def _in_kubernetes(scene: Scene) -> Mapping[str, Any]:
     return _service(scene)
 
 
+def _adaptable(scene: Scene) -> Mapping[str, Any]:
+    Service.objects.filter(pk=scene.service.pk).update(engine="transformers")
+    Cluster.objects.filter(pk=scene.service.cluster_id).update(kind="embedded")
+    return {"service": scene.service.name, "adapter": "pirate"}
+
+
+def _adapter(scene: Scene) -> Mapping[str, Any]:
+    version = scene.version()
+    ServiceAdapter.objects.get_or_create(
+        service=scene.service, name="pirate", defaults={"version": version, "version_label": str(version)}
+    )
+    return _adaptable(scene)
+
+
 def _because(scene: Scene) -> Mapping[str, Any]:
     return {"reason": "because"}
 
@@ -120,6 +136,16 @@ ROUTES = [
     Route("POST", f"{PATCHES}{{patch}}/reject/", Right.RELEASES_APPROVE, fill=_patch, body=_because),
     Route("POST", f"{PATCHES}{{patch}}/withdraw/", Right.SERVICES_WRITE, fill=_patch, body=_because),
     Route("GET", "services/{service}/live/", Right.READ, fill=_service),
+    Route("GET", f"{ADAPTERS}", Right.READ, fill=_service),
+    Route(
+        "PUT",
+        f"{ADAPTERS}{{adapter}}/",
+        Right.RELEASES_START,
+        fill=_adaptable,
+        body=lambda scene: {"version": str(adapter_of(scene.team))},
+        status=202,
+    ),
+    Route("DELETE", f"{ADAPTERS}{{adapter}}/", Right.RELEASES_START, fill=_adapter, status=204),
     Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
     Route("GET", "services/{service}/live/", Right.READ, fill=_service),
     Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),

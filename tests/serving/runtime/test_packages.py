@@ -185,10 +185,14 @@ def test_code_runs_as_another_user_with_limits_in_its_own_packages(
 
 
 def _nobody_runs(python: str) -> bool:
-    tried = subprocess.run(
-        [python, "-c", "import sys; sys.exit(sys.version_info[:2] != " + repr(sys.version_info[:2]) + ")"],
-        user="nobody", group="nogroup", extra_groups=[], check=False, capture_output=True,
-    )  # fmt: skip
+    asked = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    try:
+        tried = subprocess.run(
+            [python, "-c", asked], user="nobody", group="nogroup", extra_groups=[], check=False,
+            capture_output=True,
+        )  # fmt: skip
+    except PermissionError:
+        return False
     return tried.returncode == 0
 
 

@@ -1,0 +1,48 @@
+"""LoRA adapters as the workers of a service report them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusters import heartbeat_records
+from clusters.models import Worker
+from clusters.states import WorkerState
+from serving.protocol import LOST_AFTER_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterStanding:
+    """One adapter over the workers that are ready."""
+
+    workers: int
+    loaded: int = 0
+    problem: str = ""
+    """Why a worker has refused it; empty: none has."""
+
+    @property
+    def is_pending(self) -> bool:
+        return not self.problem and self.loaded < self.workers
+
+
+def standings(
+    labels: Mapping[str, str], *, service: str = "", deployment: str = ""
+) -> dict[str, AdapterStanding]:
+    """Return the standing of each of the adapters, given by name with the label of its version."""
+    workers = Worker.objects.filter(state=WorkerState.READY, deployment__removal_asked_at=None)
+    one = {"deployment__name": deployment} if deployment else {"deployment__service": service}
+    workers = workers.filter(**one)
+    uids = list(workers.values_list("uid", flat=True))
+    heard = (heartbeat_records.latest(uids) or {}) if uids and labels else {}
+    found = {name: AdapterStanding(len(uids)) for name in labels}
+    for heartbeat in heard.values():
+        if heartbeat.age_seconds > LOST_AFTER_SECONDS:
+            continue
+        for report in heartbeat.adapters:
+            name, before = report["name"], found.get(report["name"])
+            if before is None or labels[name] != report["version"]:
+                continue
+            found[name] = AdapterStanding(
+                workers=before.workers,
+                loaded=before.loaded + (not report["problem"]),
+                problem=before.problem or report["problem"],
+            )
+    return found
