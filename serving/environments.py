@@ -2,13 +2,15 @@
 
 A lock file names every package with its hashes, so an environment is a function of that file, of the Python
 and of the machine's kind: its directory is named by a digest of these. It is made beside its place and
-renamed there whole; who asks meanwhile waits. `uv` makes it, from the indexes that uv or pip are set up with.
+renamed there whole; who asks meanwhile waits. `uv` makes it, or pip where uv is not installed, from the
+indexes that they are set up with.
 Wheels that no index has may lie in a directory that `UV_FIND_LINKS` or `PIP_FIND_LINKS` names.
 """
 
 import contextlib
 import fcntl
 import hashlib
+import importlib.util
 import logging
 import os
 import platform
@@ -28,6 +30,7 @@ log = logging.getLogger(__name__)
 MAKE_WITHIN_SECONDS = 3_600.0
 KEPT_SECONDS = 7 * 86_400.0
 IN_USE = "in-use"
+_GET_UV = "pip install uv"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -81,17 +84,10 @@ class LockedEnvironment:
             lock = part / "requirements.txt"
             lock.write_text(self.lock)
             deadline = began + MAKE_WITHIN_SECONDS
-            # Relocatable: its programs find their Python after the renaming, too.
-            python = self.python or sys.executable
-            _uv(["venv", "--relocatable", "--allow-existing", f"--python={python}", str(part)], deadline)
-            backend = ["--torch-backend=cpu"] if "+cpu" in self.lock and not _find_links() else []
-            _uv(
-                [
-                    "pip", "install", f"--python={part / 'bin' / 'python'}", "--require-hashes", "--no-deps",
-                    "--compile-bytecode", *backend, f"--requirements={lock}",
-                ],
-                deadline,
-            )  # fmt: skip
+            if _uv_program():
+                self._install_by_uv(part, lock, deadline)
+            else:
+                self._install_by_pip(part, lock, deadline, place=place)
             for site in part.glob("lib/python*/site-packages") if self.also else ():
                 (site / "slipway_also.pth").write_text("".join(f"{path}\n" for path in self.also))
             part.chmod(0o755)
@@ -100,6 +96,33 @@ class LockedEnvironment:
             shutil.rmtree(part, ignore_errors=True)
         log.info("made the environment %s in %.0f s", place.name, time.monotonic() - began)
 
+    def _install_by_uv(self, part: Path, lock: Path, deadline: float) -> None:
+        # Relocatable: its programs find their Python after the renaming, too.
+        python = self.python or sys.executable
+        _uv(["venv", "--relocatable", "--allow-existing", f"--python={python}", str(part)], deadline)
+        backend = ["--torch-backend=cpu"] if "+cpu" in self.lock and not _find_links() else []
+        _uv(
+            [
+                "pip", "install", f"--python={part / 'bin' / 'python'}", "--require-hashes", "--no-deps",
+                "--compile-bytecode", *backend, f"--requirements={lock}",
+            ],
+            deadline,
+        )  # fmt: skip
+
+    def _install_by_pip(self, part: Path, lock: Path, deadline: float, *, place: Path) -> None:
+        if self.python not in ("", "{}.{}".format(*sys.version_info)):
+            raise EnvironmentNotMade(f"it needs Python {self.python}, which uv finds or fetches: {_GET_UV}")
+        if importlib.util.find_spec("pip") is None:
+            raise EnvironmentNotMade(f"neither uv nor pip is installed here: {_GET_UV}")
+        _run("venv", [sys.executable, "-m", "venv", "--without-pip", str(part)], deadline)
+        arguments = ["--require-hashes", "--no-deps", "--disable-pip-version-check", f"--requirement={lock}"]
+        pip = [sys.executable, "-m", "pip", f"--python={part / 'bin' / 'python'}", "install", *arguments]
+        _run("pip install", pip, deadline)
+        for program in (part / "bin").iterdir():
+            # Its first line names the Python where it was installed.
+            if not program.is_symlink() and (text := program.read_bytes()).startswith(b"#!"):
+                program.write_bytes(text.replace(bytes(part), bytes(place), 1))
+
 
 def export_lock(directory: Path) -> str:
     """The `uv.lock` of a project as the text of a requirements file. Raises EnvironmentNotMade."""
@@ -107,15 +130,23 @@ def export_lock(directory: Path) -> str:
     return _uv(["export", *wanted], time.monotonic() + MAKE_WITHIN_SECONDS)
 
 
-def _uv(arguments: list[str], deadline: float) -> str:
+def _uv_program() -> str:
     beside = Path(sys.executable).with_name("uv")
-    program = str(beside) if beside.exists() else shutil.which("uv")
-    if program is None:
-        raise EnvironmentNotMade("uv is not installed here: it makes environments (pip install uv)")
-    links = {"UV_FIND_LINKS": _find_links()} if _find_links() else {}
+    return str(beside) if beside.exists() else shutil.which("uv") or ""
+
+
+def _uv(arguments: list[str], deadline: float) -> str:
+    if not (program := _uv_program()):
+        raise EnvironmentNotMade(f"only uv reads uv.lock: {_GET_UV}")
+    return _run(f"uv {arguments[0]}", [program, *arguments, "--quiet", "--no-config"], deadline)
+
+
+def _run(called: str, command: list[str], deadline: float) -> str:
+    """Return what it wrote. Raises EnvironmentNotMade with what it complained of."""
+    links = dict.fromkeys(("UV_FIND_LINKS", "PIP_FIND_LINKS"), _find_links()) if _find_links() else {}
     try:
         done = subprocess.run(
-            [program, *arguments, "--quiet", "--no-config"],
+            command,
             capture_output=True,
             check=False,
             env=os.environ | links,
@@ -123,10 +154,10 @@ def _uv(arguments: list[str], deadline: float) -> str:
             timeout=max(1.0, deadline - time.monotonic()),
         )
     except subprocess.TimeoutExpired:
-        raise EnvironmentNotMade(f"uv did not end within {MAKE_WITHIN_SECONDS:g} s") from None
+        raise EnvironmentNotMade(f"{called} did not end within {MAKE_WITHIN_SECONDS:g} s") from None
     if done.returncode:
         words = " ".join(done.stderr.split())
-        raise EnvironmentNotMade(f"uv {arguments[0]} failed: {words[-800:] or f'status {done.returncode}'}")
+        raise EnvironmentNotMade(f"{called} failed: {words[-800:] or f'status {done.returncode}'}")
     return done.stdout
 
 

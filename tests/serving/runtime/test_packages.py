@@ -2,14 +2,19 @@
 
 import base64
 import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -49,8 +54,9 @@ def wheel(directory: Path, words: str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "greeter-1.0-py3-none-any.whl"
     files = {
-        "greeter.py": f"WORDS = {words!r}\n",
+        "greeter.py": f"WORDS = {words!r}\ndef greet(): print(WORDS)\n",
         "greeter-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
+        "greeter-1.0.dist-info/entry_points.txt": "[console_scripts]\ngreet = greeter:greet\n",
         "greeter-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     rows = []
@@ -119,6 +125,66 @@ def test_pylock_and_a_wheel_of_the_version_are_installed(wheels: Path, tmp_path:
     wheel(other, "by wheel")
     (other / "requirements.lock").write_text("")
     assert greeting(python_for(other, tmp_path / "environments")) == "by wheel"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of an index of packages: of a directory of wheels uv locks no hashes."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "index"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{server.server_port}/simple")
+        yield tmp_path / "index"
+        server.shutdown()
+
+
+def test_a_project_that_uv_has_locked_is_installed(index: Path, tmp_path: Path) -> None:
+    path = wheel(index, "by uv.lock")
+    listed = index / "simple" / "greeter" / "index.html"
+    listed.parent.mkdir(parents=True)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    listed.write_text(f'<a href="/{path.name}#sha256={digest}">{path.name}</a>')
+    version = tmp_path / "v1"
+    version.mkdir()
+    (version / "pyproject.toml").write_text(
+        '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["greeter"]\n'
+    )
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "lock", f"--project={version}", f"--python={sys.executable}"], check=True)
+    assert greeting(python_for(version, tmp_path / "environments")) == "by uv.lock"
+
+
+def test_pip_makes_the_environment_where_uv_is_not_installed(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.environments._uv_program", lambda: "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    version = locked(tmp_path / "v1", wheel(wheels, "by pip"))
+    python = python_for(version, tmp_path / "environments")
+    assert greeting(python) == "by pip"
+    said = subprocess.run([Path(python).with_name("greet")], check=True, capture_output=True, text=True)
+    assert said.stdout == "by pip\n"  # after its environment was renamed
+    wheel(wheels, "another content")
+    other = locked(tmp_path / "v2", wheels / "greeter-1.0-py3-none-any.whl")
+    wheel(wheels, "yet another")
+    with pytest.raises(EngineError, match=r"pip install failed: .*HASH"):
+        python_for(other, tmp_path / "environments")
+    (other / "requirements.lock").rename(other / "uv.lock")
+    with pytest.raises(EngineError, match=r"only uv reads uv[.]lock: pip install uv"):
+        python_for(other, tmp_path / "environments")
+
+
+def test_packages_that_only_have_sources_are_refused(wheels: Path, tmp_path: Path) -> None:
+    wheels.mkdir()
+    source = wheels / "greeter-1.0.tar.gz"
+    with tarfile.open(source, "w:gz") as archive:
+        text = b"raise SystemExit('it ran')"
+        entry = tarfile.TarInfo("greeter-1.0/setup.py")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    version = locked(tmp_path / "v1", source)
+    with pytest.raises(EngineError, match=r"cannot be installed: .*(no usable wheels|building from source)"):
+        python_for(version, tmp_path / "environments")
 
 
 def test_what_cannot_be_installed_is_said_in_the_words_of_uv(wheels: Path, tmp_path: Path) -> None:
