@@ -22,7 +22,7 @@ class NewAbilityForm(NewTeamRowForm):
         max_length=63,
         required=False,
         label=gettext_lazy("Cluster"),
-        help_text=gettext_lazy("Empty: the first whose gateway is Envoy by files."),
+        help_text=gettext_lazy("Empty: one whose gateway is Envoy by files, else the first."),
     )
     field_order = ("name", "ability", "team", "cluster", "description")
 

@@ -138,6 +138,6 @@ class NewAbilitySerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField(
         max_length=63,
         required=False,
-        help_text="Name of a cluster whose gateway is `envoy`. Default: the first.",
+        help_text="Cluster of its gateway. Default: one whose gateway is `envoy`, else the first.",
     )
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)

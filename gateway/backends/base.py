@@ -56,7 +56,7 @@ class TrafficBackend(Protocol):
         """Make these the addresses of abilities, and no others, unless what was observed later came before.
         Their workers are told by `set_target`, each with its slots and what it serves.
 
-        Raises InvalidRoute where this kind of gateway has no such addresses; GatewayUnreachable, GatewayBusy.
+        Raises InvalidRoute where the gateway does not take one; GatewayUnreachable, GatewayBusy.
         """
 
     def remove_route(self, route: str, *, fence: Fence) -> None:

@@ -64,7 +64,8 @@ def _products(
         if module is None:
             raise RequestFault(409, f"The model has no layer {name}: the adapter is of another model")
         shapes = tuple(tuple(pair[side].shape) if side in pair else () for side in "AB")
-        if shapes != (wanted := ((rank, module.in_features), (module.out_features, rank))):
+        width, height = getattr(module, "in_features", 0), getattr(module, "out_features", 0)
+        if shapes != (wanted := ((rank, width), (height, rank))):
             raise RequestFault(409, f"{name}: the adapter has weights of {shapes}, the model takes {wanted}")
         down, up = (pair[side].to(like.device, like.dtype).t().contiguous() for side in "AB")
         products[name] = (down, up * scale)

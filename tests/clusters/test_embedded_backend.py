@@ -1,5 +1,6 @@
 """The embedded cluster alone: slots that outlive processes, ports, GPUs, workers that misbehave."""
 
+import json
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
     GpuSharingMode,
+    ModelVersion,
     ObservedGpu,
     ObservedState,
     StaleDeploymentFence,
@@ -386,3 +388,20 @@ def test_gpus_that_cannot_be_read_are_unknown_and_not_absent(
     assert found.gpus == gpus
     assert problem in found.problem
     assert bool(found.problem) == (gpus is None)
+
+
+def test_adapters_reach_workers_that_run_by_a_file_of_their_deployment(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=1, engine="transformers")
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (before,) = ready(rig.cluster, spec)
+    command = Path(f"/proc/{before.pid}/cmdline").read_bytes().decode().split("\0")
+    file = Path(next(one for one in command if one.startswith("--adapters-file=")).partition("=")[2])
+    assert json.loads(file.read_bytes()) == {}
+    pirate = replace(spec, adapters={"pirate": ModelVersion(id=2, label="pirate:v1")})
+    rig.cluster.apply(pirate, fence=Fence(1, 2))
+    assert json.loads(file.read_bytes()) == {"pirate": {"version": "pirate:v1", "directory": "/models/tiny"}}
+    assert ready(rig.cluster, spec)[0].pid == before.pid
+    rig.restart()
+    assert json.loads(file.read_bytes()).keys() == {"pirate"}  # before anybody applies anything
+    rig.cluster.remove(spec.name, fence=Fence(1, 3))
+    assert not file.exists()

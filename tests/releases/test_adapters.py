@@ -8,6 +8,7 @@ import pytest
 import redis
 from django.conf import settings as django_settings
 
+from accounts.models import User
 from clusters.models import Cluster, Deployment, Worker
 from common.live import shared
 from common.models import AuditRecord
@@ -15,12 +16,16 @@ from models_registry import references
 from models_registry.models import Version
 from releases.models import ServiceAdapter
 from releases.states import ReleaseState as S
-from tests.cast import api, person
+from tests.cast import Api, api
 from tests.clusters.world import adapter_of
 from tests.releases.browsing import as_person, text_of
 from tests.releases.world import Scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.any_database,
+    pytest.mark.usefixtures("valkey"),
+]
 
 
 @pytest.fixture
@@ -29,6 +34,11 @@ def adaptable(scene: Scene) -> Scene:
     scene.service.engine = "transformers"
     scene.service.save(update_fields=["engine"])
     return scene
+
+
+def ada_of_team() -> Api:
+    """Over REST, the developer who asks for releases."""
+    return api(User.objects.get(username="ada"))
 
 
 def adapter(scene: Scene, label: str = "pirate:v1") -> Version:
@@ -56,7 +66,7 @@ def wanted(deployment: str) -> dict[str, str]:
 
 def test_an_adapter_reaches_workers_that_run_and_those_of_the_next_release(adaptable: Scene) -> None:
     scene = adaptable
-    ada = api(person("ada", **{scene.team.name: "developer"}))
+    ada = ada_of_team()
     path = f"services/{scene.name}/adapters/"
     before = [one.pid for one in scene.world.observe(scene.service.stable_deployment)]
     loaded = ada.put(f"{path}pirate/", {"version": str(adapter(scene)), "reason": "talk"})
@@ -91,9 +101,7 @@ def test_an_adapter_reaches_workers_that_run_and_those_of_the_next_release(adapt
 
 def test_a_candidate_whose_workers_refuse_an_adapter_fails(adaptable: Scene) -> None:
     scene = adaptable
-    api(person("ada", **{scene.team.name: "developer"})).put(
-        f"services/{scene.name}/adapters/pirate/", {"version": str(adapter(scene))}
-    )
+    ada_of_team().put(f"services/{scene.name}/adapters/pirate/", {"version": str(adapter(scene))})
     release = scene.start()
     scene.run_until(lambda: bool(scene.world.observe(release.candidate_deployment)))
     scene.run_for(2)
@@ -117,14 +125,14 @@ def test_where_workers_load_none_the_refusal_says_why(
         Cluster.objects.update(**change)
     else:
         type(scene.service).objects.update(**change)
-    ada = api(person("ada", **{scene.team.name: "developer"}))
+    ada = ada_of_team()
     answer = ada.put(f"services/{scene.name}/adapters/pirate/", {"version": str(adapter(scene))})
     assert (answer.status_code, named in answer.json()["detail"]) == (409, True), answer.json()
 
 
 def test_names_and_versions_that_cannot_be_meant_are_refused_at_their_field(adaptable: Scene) -> None:
     scene = adaptable
-    ada = api(person("ada", **{scene.team.name: "developer"}))
+    ada = ada_of_team()
 
     def fault(name: str, version: str) -> list[str]:
         answer = ada.put(f"services/{scene.name}/adapters/{name}/", {"version": version})

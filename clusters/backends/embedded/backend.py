@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from clusters.backends.abilities import BackendAbilities
 from clusters.backends.base import (
@@ -129,7 +129,7 @@ class EmbeddedCluster:
             desired = replace(desired, slots=self._slots.slots_for(desired, alive))
             programs = self._programs(desired, desired.ordinals)
             self._desired.save(desired)
-            files.replace(self._adapters_file(spec.name), json.dumps(adapters).encode())
+            self._tell_adapters(spec, adapters)
             self._carry_out(desired, programs)
 
     def files_reason(self, spec: DeploymentSpec) -> str:
@@ -348,6 +348,14 @@ class EmbeddedCluster:
         except UnknownWorker:
             return ""
         return lines.strip()[-500:]
+
+    def _tell_adapters(self, spec: DeploymentSpec, adapters: Mapping[str, Any]) -> None:
+        if not ENGINES[spec.engine].is_ready_for_adapters(spec.settings):
+            return
+        path, text = self._adapters_file(spec.name), json.dumps(adapters).encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != text:
+            files.replace(path, text)
 
     def _adapters_file(self, deployment: str) -> Path:
         """Its workers follow it (`serving.adapters`)."""

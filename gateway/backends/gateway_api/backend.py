@@ -11,7 +11,7 @@ from clusters.backends.kubernetes.pods import PORT, http_port
 from common.fence import Fence
 from gateway.backends import checks
 from gateway.backends.base import GatewayClass, GatewayHealth
-from gateway.backends.gateway_api import documents
+from gateway.backends.gateway_api import abilities, ability_writes, documents
 from gateway.backends.gateway_api.conditions import TAKEN, RouteAcceptance, said_of_gateway, said_of_route
 from gateway.backends.gateway_api.documents import Document, is_own
 from gateway.backends.gateway_api.errors import translated_errors
@@ -35,7 +35,6 @@ LOOK_EVERY_SECONDS = 0.1
 SAME_LOOK = timedelta(seconds=2)
 PARENT_KEPT = timedelta(minutes=1)
 """For comparing a route with its wish: each look of the reconciler reads the Gateway anew afterwards."""
-NO_ABILITIES = "A Gateway of a cluster has no addresses of abilities: only the Envoy of one machine has them."
 TOMBSTONE_LASTS = timedelta(days=1)
 """Far longer than any lease of the reconcile kernel."""
 
@@ -105,8 +104,39 @@ class GatewayApi:
             )
 
     def set_abilities(self, specs: Sequence[AbilitySpec], *, observed_at: datetime) -> None:
-        if specs:
-            raise InvalidRoute(NO_ABILITIES)
+        checks.check_abilities(specs, observed_at=observed_at)
+        with translated_errors():
+            wanted = [made for spec in specs if (made := self._with_ability(spec, observed_at))]
+            ability_writes.remove_others(self._client, self._settings, specs)
+            ability_writes.await_taken(
+                self._client,
+                [ability_writes.write(self._client, made) for made in wanted],
+                self._parent,
+                self._settings,
+                within_seconds=self._taken_within_seconds,
+                look_every_seconds=self._look_every_seconds,
+            )
+
+    def _with_ability(self, spec: AbilitySpec, observed_at: datetime) -> Document | None:
+        """Return its HTTPRoute; None where no route of its services is known. Raises InvalidRoute."""
+        routes = {}
+        for member in spec.members:
+            found = self._read(member.service)
+            record = documents.record_of(found, member.service) if found else None
+            if record is not None and record.spec is not None:
+                routes[member.service] = record.spec
+        shares = abilities.weights(spec, routes)
+        if not shares:
+            return None
+        return abilities.route_of(
+            spec,
+            shares,
+            {target.name: self._place(target.name) for target in shares},
+            all_paths=all(one.all_paths for one in routes.values()),
+            timeout=self._parent(within=SAME_LOOK).timeout,
+            observed_at=observed_at,
+            settings=self._settings,
+        )
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
         def without(found: Document | None) -> Document:

@@ -171,13 +171,26 @@ def _with_parent(present: list[Document], settings: GatewayApiSettings) -> list[
 
 
 def _own(service: str, settings: GatewayApiSettings) -> Document:
+    return _named(object_name(service), settings, {"slipway.io/service": slug(service)})
+
+
+def own_route(name: str, settings: GatewayApiSettings, labels: Mapping[str, str]) -> Document:
+    """Return an HTTPRoute of ours, attached to the Gateway, without its rules."""
+    made = _named(name, settings, labels)
+    made["spec"] = {"parentRefs": _with_parent([], settings)}
+    if settings.hostnames:
+        made["spec"]["hostnames"] = list(settings.hostnames)
+    return made
+
+
+def _named(name: str, settings: GatewayApiSettings, labels: Mapping[str, str]) -> Document:
     return {
         "apiVersion": f"{_GROUP}/v1",
         "kind": "HTTPRoute",
         "metadata": {
-            "name": object_name(service),
+            "name": name,
             "namespace": settings.namespace,
-            "labels": {MANAGED_BY: "slipway", "slipway.io/service": slug(service)},
+            "labels": {MANAGED_BY: "slipway", **labels},
         },
         "spec": {},
     }

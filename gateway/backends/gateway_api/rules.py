@@ -93,6 +93,31 @@ def rules_of(
     return [*made, by_weight]
 
 
+def split_rule(
+    name: str,
+    shares: Mapping[RouteTarget, int],
+    places: Places,
+    *,
+    all_paths: bool,
+    home: str,
+    timeout: str,
+    kind: Callable[..., Rule] | None = None,
+) -> Rule:
+    """Return a rule that splits the requests of an address by weight, and lets nobody choose."""
+    first = next(iter(shares))
+    made = _rule(
+        "",
+        headers=[],
+        says=[],
+        silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
+        refs=[(kind or _ref)(places[target.name], home, weight) for target, weight in shares.items()],
+        spec=RouteSpec(name, first, None, 0, all_paths=all_paths),
+        timeout=timeout,
+    )
+    del made["name"]  # its HTTPRoute has no other rule
+    return made
+
+
 def without_mirrors(present: Sequence[Rule], service: str, targets: Collection[str]) -> list[Rule]:
     """Return the filters without our copies to these targets: a filter has no name to be known by."""
 

@@ -43,7 +43,8 @@ def create(
         str, typer.Option("--ability", help="As workers register it; default: the name.")
     ] = "",
     cluster: Annotated[
-        str, typer.Option("--cluster", help="Default: the first whose gateway is envoy.")
+        str,
+        typer.Option("--cluster", help="Default: one whose gateway is envoy, else the first with a gateway."),
     ] = "",
 ) -> None:
     """Give an ability an address at a gateway."""
