@@ -27,11 +27,13 @@ def standings(
     labels: Mapping[str, str], *, service: str = "", deployment: str = ""
 ) -> dict[str, AdapterStanding]:
     """Return the standing of each of the adapters, given by name with the label of its version."""
+    if not labels:
+        return {}
     workers = Worker.objects.filter(state=WorkerState.READY, deployment__removal_asked_at=None)
     one = {"deployment__name": deployment} if deployment else {"deployment__service": service}
     workers = workers.filter(**one)
     uids = list(workers.values_list("uid", flat=True))
-    heard = (heartbeat_records.latest(uids) or {}) if uids and labels else {}
+    heard = (heartbeat_records.latest(uids) or {}) if uids else {}
     found = {name: AdapterStanding(len(uids)) for name in labels}
     for heartbeat in heard.values():
         if heartbeat.age_seconds > LOST_AFTER_SECONDS:
