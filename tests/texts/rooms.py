@@ -28,6 +28,7 @@ ENGLISH = (
     "templates/common/styleguide.html",
     # What workers of Celery and the sweeper find out is kept in rows, which have many readers.
     "clusters/backends/",
+    "graphs/backends/",
     "kube/",
     "clusters/choosing.py",
     "clusters/verdicts.py",
