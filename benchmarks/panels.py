@@ -162,11 +162,15 @@ def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
         ],
         unit=unit_of(objective),
         not_counted=[
-            (run, [violation_text(one) for one in run.violations] or [run.reason])
+            (run, [_violation_of(one, load) for one in run.violations] or [run.reason])
             for run in runs
             if run.violations or run.state in (RunState.INVALID, RunState.FAILED)
         ],
     )
+
+
+def _violation_of(violation: Mapping[str, Any], load: LoadScenario) -> str:
+    return f"{violation['rate']:g} {unit_of_rate(load)}: {violation_text(violation)}"  # untranslated
 
 
 def _pareto(shown: Sequence[CellLine], estimates: Mapping[int, Sequence[CellEstimate]]) -> Chart:
