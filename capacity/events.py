@@ -24,3 +24,10 @@ class WorkloadMoved:
     """A workload was queued, changed its state, or was asked for something."""
 
     workload_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWillBeLate:
+    """The work of a service's queue will not be done by its deadline."""
+
+    queue_id: int

@@ -5,9 +5,11 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.resource_pages import NewTeamRowForm
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
+from capacity.models.queues import LONGEST_ITEM_SECONDS
 from capacity.replays import LONGEST_HOURS
-from capacity.states import Granularity, PoolKind, PoolMode
+from capacity.states import Granularity, PoolKind, PoolMode, QueueKind
 from clusters.models import MAX_REPLICAS, Cluster
+from common.pages.forms import MomentInput
 
 TOGETHER = _("That may run at once, of all its services together.")
 
@@ -167,6 +169,52 @@ class ServiceGroupsForm(forms.Form):
     def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
+
+
+class ServiceQueueForm(forms.Form):
+    """The queue that a service works off."""
+
+    service = forms.ChoiceField(label=_("Service"))
+    kind = forms.ChoiceField(
+        choices=QueueKind.choices,
+        label=_("Kind"),
+        help_text=_("All but the service's own jobs need an address, and the right to operate the fleet."),
+    )
+    url = forms.CharField(max_length=500, required=False, label=_("Address"))
+    subject = forms.CharField(
+        max_length=1_000,
+        required=False,
+        label=_("Key, query or region"),
+        help_text=_("Key of a list or stream, query of a Prometheus, region of SQS."),
+    )
+    consumer_group = forms.CharField(max_length=200, required=False, label=_("Consumer group"))
+    secret = forms.CharField(
+        max_length=4_096,
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        label=_("Secret"),
+        help_text=_("Password or token; of SQS KEY_ID:KEY. Empty: the stored one stays with its address."),
+    )
+    item_seconds = forms.FloatField(
+        min_value=0.001,
+        max_value=LONGEST_ITEM_SECONDS,
+        required=False,
+        label=_("Seconds of one item"),
+        help_text=_("For which it keeps a worker; empty: measured, where the queue counts what arrives."),
+    )
+    deadline = forms.DateTimeField(
+        required=False,
+        widget=MomentInput(),
+        label=_("Deadline"),
+        help_text=_("By which all that waits is to be done; empty: within two start-up times."),
+    )
+
+    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
+
+    def clean_secret(self) -> str | None:
+        return self.cleaned_data["secret"] or None
 
 
 class ScalingPolicyForm(forms.Form):

@@ -10,11 +10,17 @@ from accounts.models import User
 from accounts.states import Right
 from capacity import selectors
 from capacity.changes import change_in_words
-from capacity.events import CapacityPlanMoved, WorkloadMoved
-from capacity.models import CapacityPlan, Workload
+from capacity.events import CapacityPlanMoved, QueueWillBeLate, WorkloadMoved
+from capacity.models import CapacityPlan, ServiceQueue, Workload
 from capacity.pages import PAGES
 from capacity.pruning import RULES
-from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler, ServiceGroupsReconciler
+from capacity.queue_looks import PURPOSE as QUEUE_PURPOSE
+from capacity.reconcilers import (
+    CapacityPlanReconciler,
+    PoolReconciler,
+    ServiceGroupsReconciler,
+    ServiceQueueReconciler,
+)
 from capacity.reconcilers.workloads import WorkloadReconciler
 from capacity.states import (
     CapacityPlanKind,
@@ -22,6 +28,7 @@ from capacity.states import (
     Granularity,
     PoolKind,
     PoolMode,
+    QueueKind,
     WorkloadKind,
     WorkloadState,
 )
@@ -33,6 +40,7 @@ from common.pages.inbox import InboxEntry, InboxSource
 from common.pages.search import Person, SearchDestination, SearchHit, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from common.webhooks.catalogue import EventPayload, Ids, WebhookEventType
 from common.words import mentioning
 
@@ -51,6 +59,18 @@ def plans_to_decide(actor: Actor) -> Iterator[InboxEntry]:
         )
 
 
+def late_queues(actor: Actor) -> Iterator[InboxEntry]:
+    for row in selectors.late_queues(actor)[:AT_MOST]:
+        late = _("%(seconds)d s late with all workers that it may have")
+        yield InboxEntry(
+            badge=("queue", "late"),
+            title=str(row),
+            url=f"/capacity/{row.member.pool_id}/",
+            since=row.late_since,
+            why=late % {"seconds": round(row.figures.get("late_seconds", 0))},
+        )
+
+
 def find_pools(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
     if isinstance(person, User):
         rows = mentioning(selectors.pools(of_user(person)), text, ("name", "description"))
@@ -66,6 +86,15 @@ def plan_payload(ids: Ids) -> EventPayload | None:
     return EventPayload(plan.pool.team_id, {**ids, "plan": document})
 
 
+def queue_payload(ids: Ids) -> EventPayload | None:
+    row = ServiceQueue.objects.select_related("member__pool").filter(pk=ids["queue_id"]).first()
+    if row is None:
+        return None
+    deadline = row.deadline.isoformat() if row.deadline else None
+    document = {"service": row.member.service, "pool": row.member.pool.name, "deadline": deadline}
+    return EventPayload(row.member.pool.team_id, {**ids, "queue": {**document, "look": row.look}})
+
+
 def workload_payload(ids: Ids) -> EventPayload | None:
     row = Workload.objects.select_related("pool").filter(pk=ids["workload_id"]).first()
     if row is None:
@@ -79,11 +108,13 @@ MANIFEST = AppManifest(
         PoolReconciler(),
         CapacityPlanReconciler(),
         ServiceGroupsReconciler(),
+        ServiceQueueReconciler(),
         WorkloadReconciler(),
     ),
     subjects=(
         Subject("capacity.pool", _("Pool"), "/capacity/{pk}/", badges="pool"),
         Subject("capacity.servicegroups", _("Groups of a service"), "/capacity/"),
+        Subject("capacity.servicequeue", _("Queue of a service"), "/capacity/"),
         Subject(PLAN, _("Capacity plan"), "/capacity/plans/{pk}/", badges="capacity_plan"),
         Subject("capacity.workload", _("Workload"), PAGES.path + "{pk}/", badges="workload"),
     ),
@@ -91,6 +122,7 @@ MANIFEST = AppManifest(
         ChoiceSet(PoolKind, schema="PoolKind"),
         ChoiceSet(Granularity, schema="PoolGranularity"),
         ChoiceSet(CapacityPlanKind, schema="CapacityPlanKind"),
+        ChoiceSet(QueueKind, schema="QueueKind"),
         ChoiceSet(WorkloadKind, schema="WorkloadKind"),
         ChoiceSet(WorkloadState, badges="workload", schema="WorkloadState"),
         ChoiceSet(PoolMode, badges="pool", schema="PoolMode"),
@@ -114,6 +146,7 @@ MANIFEST = AppManifest(
             "rejected": Badge(_("Rejected"), "idle", "ban"),
             "undone": Badge(_("Undone"), "idle", "arrow-back-up"),
         },
+        "queue": {"late": Badge(_("Late"), "warn", "clock-exclamation")},
         "workload": {
             "queued": Badge(_("Queued"), "idle", "clock"),
             "starting": Badge(_("Starting"), "busy", "loader-2"),
@@ -125,7 +158,11 @@ MANIFEST = AppManifest(
             "cancelled": Badge(_("Cancelled"), "idle", "ban"),
         },
     },
-    inbox=(InboxSource(find=plans_to_decide, tells=((PLAN, CapacityPlanState.PROPOSED),)),),
+    inbox=(
+        InboxSource(find=plans_to_decide, tells=((PLAN, CapacityPlanState.PROPOSED),)),
+        InboxSource(find=late_queues),
+    ),
+    sealed=(SealedColumn(ServiceQueue, "sealed_secret", QUEUE_PURPOSE),),
     nav=(
         NavItem(name=_("Capacity"), path="/capacity/", icon="arrows-exchange", rank=55, follows_changes=True),
         PAGES.nav,
@@ -154,6 +191,12 @@ MANIFEST = AppManifest(
             _("A capacity plan was proposed, or its state changed."),
             plan_payload,
             CapacityPlanMoved,
+        ),
+        WebhookEventType(
+            "capacity.queue_late",
+            _("The work of a queue will not be done by its deadline."),
+            queue_payload,
+            QueueWillBeLate,
         ),
         WebhookEventType(
             "capacity.workload",

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from math import ceil
 from typing import Any
 
 from capacity.models import Pool, PoolMember, active_law
 from capacity.planning.errors import PlanningError
-from capacity.planning.law import ObservedLoad, ScalingMemory, offered_work, recommend
+from capacity.planning.law import ObservedLoad, Recommendation, ScalingMemory, offered_work, recommend
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
@@ -21,6 +22,8 @@ from gpu_health import selectors as health
 
 UNMEASURED_SWITCH_SECONDS = 60.0
 MEAN_SECONDS = 60.0
+QUEUE_KNOWN_SECONDS = 60.0
+"""For which the last look at a queue says what waits there."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class ServiceLook:
     target: float = 0.0
     why: str = ""
     held: str = ""
+    queue: float | None = None
+    """Items that wait or are in hand in its queue; None: it has none, or that does not tell."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class PoolLook:
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:
     """Observe the services of the pool and plan. A service without heartbeats keeps what it has."""
-    members = list(pool.memberships.all())
+    members = list(pool.memberships.select_related("groups", "queue"))
     stable = {member.service: stable_target(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
     seen = [_seen(pool, member, stable[member.service], living, now) for member in members]
@@ -142,9 +147,9 @@ def _seen(
         busy=deployment.load.busy,
         in_flight=deployment.load.in_flight,
         waiting=sum(worker.queue_depth for worker in deployment.workers),
-        held=held_by(pool, member.service, stable, deployment),
+        held=held_by(pool, member.service, stable, deployment) or _queue_held(member, now),
     )
-    if look.busy is None:
+    if look.busy is None and have:
         return SeenService(look, before, _demand(member, look, base=have))
     after, observed = observe_load(before, deployment.workers, deployment.row.slots, now.timestamp())
     recommended = recommend(law, after.law_memory, observed, have)
@@ -156,7 +161,42 @@ def _seen(
         wanted=recommended.machines,
         why=recommended.why,
     )
+    look = _with_queue(member, look, recommended)
     return SeenService(look, after, _demand(member, look, base=look.load))
+
+
+def _queue_held(member: PoolMember, now: datetime) -> str:
+    """Say that the queue has not told what waits: silence is not an empty queue."""
+    queue = getattr(member, "queue", None)
+    if queue is None:
+        return ""
+    seen_at = queue.figures.get("at", 0.0)
+    return "" if now.timestamp() - seen_at < QUEUE_KNOWN_SECONDS else "no_queue"
+
+
+def _with_queue(member: PoolMember, look: ServiceLook, requests: Recommendation) -> ServiceLook:
+    """Add what the queue needs: beside requests in the same workers, or in workers of its own by groups.
+
+    A service without a queue keeps one worker: nothing else would tell that requests come again.
+    """
+    queue = getattr(member, "queue", None)
+    if queue is None or not queue.look:
+        return replace(look, wanted=max(min(1, look.have), look.wanted)) if queue is None else look
+    found, have = queue.figures, look.have
+    for_requests = requests.machines if requests.machines > have else min(have, ceil(requests.highest))
+    wanted = (
+        for_requests + found["workers"] if hasattr(member, "groups") else max(for_requests, found["workers"])
+    )
+    if have >= wanted and requests.why != "need_stayed_below" and ceil(requests.highest) > 0:
+        wanted = have
+    return replace(
+        look,
+        load=max(look.load, found["rate"]),
+        need=max(look.need, float(found["workers"])),
+        wanted=wanted,
+        why=found["why"] if found["workers"] >= for_requests else look.why,
+        queue=found["waiting"] + found["in_hand"],
+    )
 
 
 def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
@@ -179,7 +219,7 @@ def stable_target(service: str) -> str:
 
 def held_by(pool: Pool, service: str, stable: str, deployment: DeploymentSnapshot) -> str:
     """Why its workers must stay as they are; empty: they may move."""
-    if deployment.load.busy is None:
+    if deployment.load.busy is None and deployment.row.replicas:
         return "no_heartbeats"
     if fleet.deployments_of(service).exclude(name=stable).exclude(state__in=GONE).exists():
         return "in_release"

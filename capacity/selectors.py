@@ -24,6 +24,7 @@ from capacity.models import (
     PoolMember,
     ScalingPolicy,
     ServiceGroups,
+    ServiceQueue,
 )
 from capacity.states import OPEN, Granularity
 from clusters.models import Deployment
@@ -41,7 +42,7 @@ SHOWN_PAST = timedelta(days=1)
 def pools(actor: Actor) -> QuerySet[Pool]:
     """Pools of teams that the actor may read, with their services and their open plan."""
     visible = Pool.objects.for_actor(actor, Right.READ).select_related("team", "cluster")
-    members = PoolMember.objects.select_related("groups")
+    members = PoolMember.objects.select_related("groups", "queue")
     open_plans = CapacityPlan.objects.filter(state__in=OPEN)
     shown = Prefetch("memberships", members)
     return visible.prefetch_related(shown, Prefetch("plans", open_plans, to_attr="open_plans"))
@@ -70,6 +71,16 @@ def policies(member: PoolMember) -> QuerySet[ScalingPolicy]:
 
 def groups(actor: Actor) -> QuerySet[ServiceGroups]:
     return ServiceGroups.objects.for_actor(actor, Right.READ).select_related("member__pool__team")
+
+
+def queues(actor: Actor) -> QuerySet[ServiceQueue]:
+    return ServiceQueue.objects.for_actor(actor, Right.READ).select_related("member__pool__team")
+
+
+def late_queues(actor: Actor) -> QuerySet[ServiceQueue]:
+    """Queues that will miss their deadline, of pools that the actor may change."""
+    rows = ServiceQueue.objects.for_actor(actor, Right.CAPACITY_WRITE).select_related("member__pool__team")
+    return rows.filter(late_since__isnull=False)
 
 
 def switches(pool: Pool) -> QuerySet[GroupSwitch]:
@@ -121,6 +132,7 @@ class PoolNow:
     pool: Pool
     members: list[PoolMember]
     groups: list[ServiceGroups]
+    queues: list[ServiceQueue]
     plan: CapacityPlan | None
     used: int
     ready: int
@@ -218,6 +230,7 @@ def _pool_now(actor: Actor, pool: Pool, ledger: CardLedger | None) -> PoolNow:
         pool=pool,
         members=members,
         groups=[member.groups for member in members if hasattr(member, "groups")],
+        queues=[member.queue for member in members if hasattr(member, "queue")],
         plan=next(iter(pool.open_plans), None),  # type: ignore[attr-defined]
         used=sum(look["have"] for look in looks),
         ready=sum(look["ready"] for look in looks),

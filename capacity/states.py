@@ -29,6 +29,16 @@ class Granularity(TextChoices):
     CARD = "card", _("Cards")
 
 
+class QueueKind(TextChoices):
+    """The place where the work of a service's queue waits."""
+
+    JOBS = "jobs", _("Jobs of the service")
+    REDIS_LIST = "redis_list", _("Redis list")
+    REDIS_STREAM = "redis_stream", _("Redis stream")
+    PROMETHEUS = "prometheus", _("Prometheus query")
+    SQS = "sqs", _("Amazon SQS")
+
+
 class CapacityPlanKind(TextChoices):
     """The things that a plan moves."""
 

@@ -15,6 +15,7 @@ urlpatterns = [
     path("capacity/<int:pk>/<slug:service>/+remove/", views.remove_member, name="remove-member"),
     path("capacity/<int:pk>/<slug:service>/policy/", policies.policy_page, name="capacity-policy"),
     path("capacity/<int:pk>/<slug:service>/+ungroup/", views.remove_groups, name="remove-groups"),
+    path("capacity/<int:pk>/<slug:service>/+unqueue/", views.remove_queue, name="remove-queue"),
     path("capacity/plans/<int:pk>/", views.plan_page, name="capacity-plan"),
     path("capacity/plans/<int:pk>/+<str:deed>/", views.decide, name="decide-capacity-plan"),
 ]

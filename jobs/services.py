@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
+from capacity.services import ask_for_worker
 from common import audit, clock
 from common.actor import Actor
 from common.errors import Conflict, Invalid, Unavailable
@@ -48,6 +49,10 @@ def submit_job(*, actor: Actor, service: Service, path: str, body: str = "") -> 
         )
     except httpx2.HTTPError:
         raise Unavailable(_("The gateway of this service does not answer.")) from None
+    if answer.status_code == 503 and ask_for_worker(service.name):
+        raise Unavailable(
+            _("No worker of %(service)s runs; one is asked for. Try again shortly.") % {"service": service}
+        )
     if answer.status_code >= 500:
         raise Unavailable(_("The service answered %(status)d.") % {"status": answer.status_code})
     if answer.status_code != 202:

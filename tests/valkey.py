@@ -17,15 +17,18 @@ PR_SET_PDEATHSIG = 1
 class ValkeyServer:
     """Can be stopped and started again, as real ones are. Dies with the tests, even if those are killed."""
 
-    def __init__(self, *, keeps_file: bool = False) -> None:
-        """`keeps_file`: writes an append-only file, as the bundled one of `bin/up` does."""
+    def __init__(self, *, keeps_file: bool = False, port: int = 0, password: str = "") -> None:
+        """`keeps_file`: writes an append-only file, as the bundled one of `bin/up` does. `port`: of
+        TCP, beside the socket. `password`: of the default user."""
+        self._port, self._password = port, password
         self._keeps_file = keeps_file
         self._home = Path(tempfile.mkdtemp(prefix="slipway-valkey-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"unix://{self._home / 'valkey.sock'}"
+        user = f":{self._password}@" if self._password else ""
+        return f"unix://{user}{self._home / 'valkey.sock'}"
 
     @property
     def is_running(self) -> bool:
@@ -33,8 +36,16 @@ class ValkeyServer:
 
     def start(self) -> None:
         libc = ctypes.CDLL(None)
-        command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(self._home / "valkey.sock")]
+        command = [
+            str(get_binary_path()),
+            "--port",
+            str(self._port),
+            "--unixsocket",
+            str(self._home / "valkey.sock"),
+        ]
         command += ["--save", "", "--dir", str(self._home), "--logfile", str(self._home / "log")]
+        if self._password:
+            command += ["--requirepass", self._password]
         if self._keeps_file:
             command += ["--appendonly", "yes", "--appendfsync", "everysec"]
         self._process = subprocess.Popen(

@@ -30,6 +30,7 @@ LOOK = {
     "target": 0.75,
     "why": "need_rose",
     "held": "",
+    "queue": None,
 }
 CHANGE = {
     "service": "chat",
@@ -111,6 +112,9 @@ class LookSerializer(serializers.Serializer[Any]):
     target = serializers.FloatField(help_text="Utilisation that is aimed at.")
     why = serializers.CharField(help_text="A code: `need_rose`, `within_band`, ...")
     held = serializers.CharField(help_text="Code of the guard that holds it back, if one does.")
+    queue = serializers.FloatField(
+        allow_null=True, default=None, help_text="Items unfinished in its queue; null: it has none."
+    )
 
 
 @example({**MEMBER, "switch_seconds": 42.0, "look": LOOK})

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from accounts.selectors import team_named
 from accounts.states import Right
 from capacity import selectors, services
-from capacity.api import fragment_serializers, group_serializers, serializers
+from capacity.api import fragment_serializers, group_serializers, queue_serializers, serializers
 from capacity.filters import PlanFilter, PolicyFilter, PoolFilter
 from capacity.models import (
     CapacityPlan,
@@ -21,6 +21,7 @@ from capacity.models import (
     PoolMember,
     ScalingPolicy,
     ServiceGroups,
+    ServiceQueue,
 )
 from capacity.replays import replay_policy
 from clusters.selectors import cluster
@@ -126,6 +127,28 @@ class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoin
 
     def delete_one(self, instance: ServiceGroups, expected: int | None, reason: str) -> None:
         services.remove_groups(instance, actor=self.actor, reason=reason)
+
+
+class CapacityQueues(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
+    """Queues that workers of services work off: as many workers as the work needs, and none without."""
+
+    queryset = ServiceQueue.objects.select_related("member__pool__team")
+    serializer_class = queue_serializers.ServiceQueueSerializer
+    inputs: ClassVar = {"update": queue_serializers.ServiceQueueWish}
+    lookup_field = "member__service"
+    lookup_url_kwarg = "service"
+    lookup_value_converter = "slug"
+    sort = ("member__service",)
+    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.CAPACITY_WRITE)
+
+    def put_one(
+        self, instance: ServiceQueue | None, given: dict[str, Any], expected: int | None
+    ) -> ServiceQueue:
+        member = selectors.member_of(self.actor, self.kwargs["service"])
+        return services.set_queue(member, actor=self.actor, **given)
+
+    def delete_one(self, instance: ServiceQueue, expected: int | None, reason: str) -> None:
+        services.remove_queue(instance, actor=self.actor, reason=reason)
 
 
 class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):

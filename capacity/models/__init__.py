@@ -9,6 +9,7 @@ from capacity.models.pools import PlanRows as PlanRows
 from capacity.models.pools import Pool as Pool
 from capacity.models.pools import PoolMember as PoolMember
 from capacity.models.pools import PoolRows as PoolRows
+from capacity.models.queues import ServiceQueue as ServiceQueue
 from capacity.models.workloads import MOST_CARDS as MOST_CARDS
 from capacity.models.workloads import Allocation as Allocation
 from capacity.models.workloads import CardSample as CardSample

@@ -1,12 +1,17 @@
 """How many workers a backlog of asynchronous work needs, where workers start slowly."""
 
-from dataclasses import dataclass
-from math import ceil, isfinite
+from dataclasses import dataclass, field, replace
+from math import ceil, exp, isfinite
 
 from capacity.planning.errors import PlanningError
+from capacity.planning.learning import learned
 
 TARGET = 0.85
 LEAST_HOLD_SECONDS = 300.0
+RATE_SECONDS = 60.0
+"""Over which the arrivals are averaged."""
+LONGEST_GAP_SECONDS = 120.0
+"""After a longer silence of the queue its figures are no difference of two looks."""
 
 
 @dataclass(frozen=True)
@@ -83,3 +88,120 @@ def workers_by_deadline(
         middle = (low + high) // 2
         low, high = (low, middle) if end(middle) <= seconds_left else (middle + 1, high)
     return DeadlineNeed(low if work else 0, 0.0)
+
+
+@dataclass(frozen=True)
+class QueueMemory:
+    """Kept between two looks at a queue.
+
+    at: of the last look, 0: there was none. waiting, in_hand, arrived: its figures. item_seconds: that one
+    item keeps a worker, measured while work waited; 0: not measured. rate: work that arrives, in workers.
+    highest: (seconds, workers), falling, of the recommendations within the hold.
+    """
+
+    at: float = 0.0
+    waiting: float = 0.0
+    in_hand: float = 0.0
+    arrived: float | None = None
+    item_seconds: float = 0.0
+    rate: float = 0.0
+    highest: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """A queue and the workers that work it off, at one moment. most: workers that may be had."""
+
+    at: float
+    waiting: float
+    in_hand: float
+    arrived: float | None
+    ready: int
+    starting: int
+    start_seconds: float
+    most: int
+    declared_item_seconds: float | None = None
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("at", "waiting", "in_hand"):
+            if not (isfinite(value := getattr(self, name)) and value >= 0):
+                raise PlanningError(name, f"{value} is not a figure of a queue.")
+
+
+@dataclass(frozen=True)
+class QueueDecision:
+    """workers: that the queue should have. late_seconds: by which the deadline is missed with all workers
+    that may be had; 0: it is not. why: a code."""
+
+    workers: int
+    rate: float
+    item_seconds: float
+    late_seconds: float
+    why: str
+    memory: QueueMemory = field(repr=False)
+
+
+def recommend_for_queue(memory: QueueMemory, state: QueueState) -> QueueDecision:
+    """Say how many workers a queue should have: up at once, down to the highest of the hold.
+
+    With a deadline the fewest that end in time, with what will have arrived by then.
+    """
+    if state.at <= memory.at or state.at - memory.at > LONGEST_GAP_SECONDS:
+        memory = QueueMemory(at=0.0, item_seconds=memory.item_seconds, rate=memory.rate)
+    memory = _measured(memory, state)
+    seconds = state.declared_item_seconds or memory.item_seconds or 1.0
+    work = (state.waiting + state.in_hand) * seconds
+    late, why = 0.0, "queue_drains"
+    left = None if state.deadline is None else state.deadline - state.at
+    if left is not None and left > 0 and work:
+        coming = work + memory.rate * left
+        need = workers_by_deadline(
+            coming / TARGET, left, state.start_seconds, state.ready, max(1, state.most)
+        )
+        wanted, late, why = need.workers, need.late_seconds, "deadline"
+    else:
+        backlog = QueueBacklog(
+            memory.rate, state.waiting * seconds, state.ready, state.starting, state.start_seconds
+        )
+        wanted = workers_for(backlog)
+        if left is not None and work:
+            late = work / max(1, state.most) - left
+    hold = hold_seconds(state.start_seconds)
+    kept = [(at, past) for at, past in memory.highest if at > state.at - hold and past > wanted]
+    highest = (*kept, (state.at, wanted))
+    if kept and why == "queue_drains":
+        why = "queue_holds"
+    return QueueDecision(
+        int(highest[0][1]), memory.rate, seconds, late, why, replace(memory, highest=highest)
+    )
+
+
+def _measured(memory: QueueMemory, state: QueueState) -> QueueMemory:
+    """Learn from two looks what one item takes and how much arrives.
+
+    An item's time is measured while items wait, when every worker has one. A source that does not count
+    arrivals shows them by the growth of what waits; while nothing waits there, its last rate fades.
+    """
+    after = replace(memory, at=state.at, waiting=state.waiting, in_hand=state.in_hand, arrived=state.arrived)
+    if not memory.at:
+        return after
+    passed = state.at - memory.at
+    growth = state.waiting + state.in_hand - memory.waiting - memory.in_hand
+    is_full = bool(memory.waiting and state.waiting and state.ready)
+    came = None
+    if state.arrived is not None and memory.arrived is not None and state.arrived >= memory.arrived:
+        came = state.arrived - memory.arrived
+        if is_full and (ended := came - growth) > 0:
+            took = state.ready * passed / ended
+            after = replace(after, item_seconds=learned(memory.item_seconds or None, took))
+    seconds = state.declared_item_seconds or after.item_seconds or 1.0
+    share = 1 - exp(-passed / RATE_SECONDS)
+    if came is not None:
+        rate = memory.rate + share * (came * seconds / passed - memory.rate)
+    elif is_full or growth > 0:
+        worked = state.ready if is_full else min(memory.rate, state.ready)
+        rate = memory.rate + share * (max(0.0, growth * seconds / passed + worked) - memory.rate)
+    else:
+        rate = memory.rate * exp(-passed / hold_seconds(state.start_seconds))
+    return replace(after, rate=rate if rate > 1e-3 else 0.0)

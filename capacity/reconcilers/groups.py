@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from accounts.states import Right
 from capacity.group_looks import SeenGroups, applies, look_at_groups, stored_look, stored_memory
 from capacity.models import CapacityStop, GroupSwitch, ServiceGroups
+from capacity.planning.learning import learned
 from capacity.states import PoolMode
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
@@ -27,8 +28,6 @@ from serving.jobs.groups import GroupAssignment
 
 logger = logging.getLogger(__name__)
 
-LEARNING = 0.3
-"""Share of the newest measurement in the switch time of groups."""
 LATEST = timedelta(seconds=10)
 """Beyond the wait for its job a worker that does not say that it is free goes online all the same."""
 SWITCHING = timedelta(milliseconds=500)
@@ -137,8 +136,7 @@ def _write_down(row: ServiceGroups, seen: SeenGroups, now: datetime, *, is_new: 
         last.ended_at = now
         if seen.is_switched:
             last.seconds = (now - last.at).total_seconds()
-            before = row.switch_seconds
-            took = last.seconds if before is None else before + LEARNING * (last.seconds - before)
+            took = learned(row.switch_seconds, last.seconds)
             ServiceGroups.objects.filter(pk=row.pk).update(switch_seconds=took)
         last.save(update_fields=["ended_at", "seconds"])
     if is_new and seen.decision is not None:

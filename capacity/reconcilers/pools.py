@@ -15,6 +15,7 @@ from capacity.events import CapacityPlanMoved, WorkersMoved
 from capacity.fragmentation import record_fragments
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
 from capacity.observing import PoolLook, look_at, stored
+from capacity.planning.learning import learned
 from capacity.reconcilers.card_moves import AcquireCards, ReleaseCards, ended
 from capacity.services.policies import record_loads
 from capacity.services.workloads import grant_cards
@@ -39,8 +40,6 @@ ACTOR = Actor.system("capacity")
 START_LIMIT = timedelta(minutes=10)
 """Workers that do not answer by then make their plan fail; they are left as they are."""
 SOON = timedelta(seconds=1)
-LEARNING = 0.3
-"""Share of the newest measurement in a service's switch time."""
 
 
 class PoolReconciler(Recurring[Pool]):
@@ -248,8 +247,7 @@ class AcquireWorkers(Scale):
         def write() -> None:
             for change in self.chosen(row):
                 for one in PoolMember.objects.filter(service=change["service"]):
-                    before = one.switch_seconds
-                    one.switch_seconds = took if before is None else before + LEARNING * (took - before)
+                    one.switch_seconds = learned(one.switch_seconds, took)
                     one.moved_at = now
                     one.save(update_fields=["switch_seconds", "moved_at"])
             if row.undoes is not None:

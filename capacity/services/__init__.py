@@ -14,3 +14,6 @@ from capacity.services.pools import resume as resume
 from capacity.services.pools import set_membership as set_membership
 from capacity.services.pools import stop as stop
 from capacity.services.pools import undo_plan as undo_plan
+from capacity.services.queues import ask_for_worker as ask_for_worker
+from capacity.services.queues import remove_queue as remove_queue
+from capacity.services.queues import set_queue as set_queue

@@ -19,9 +19,10 @@ from capacity.forms import (
     PoolMemberForm,
     PoolSettings,
     ServiceGroupsForm,
+    ServiceQueueForm,
 )
 from capacity.fragmentation import SIZES
-from capacity.models import CapacityPlan, CapacityStop, Pool, ServiceGroups
+from capacity.models import CapacityPlan, CapacityStop, Pool, ServiceGroups, ServiceQueue
 from capacity.states import ENDED, Granularity
 from clusters.models import Cluster
 from common.actor import Actor
@@ -86,7 +87,12 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
         services=members,
         initial=next((model_to_dict(one) for one in selectors.groups(actor).filter(member__pool=pool)), {}),
     )
-    forms: dict[str | None, Form] = {"settings": settings, "groups": groups}
+    queue = ServiceQueueForm(
+        request.POST if sent == "queue" else None,
+        services=members,
+        initial=_queue_of(selectors.queues(actor).filter(member__pool=pool).first()),
+    )
+    forms: dict[str | None, Form] = {"settings": settings, "groups": groups, "queue": queue}
     form = forms.get(sent, member)
     if sent and form.is_valid():
         try:
@@ -100,6 +106,7 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
         "settings": settings,
         "member": member,
         "groups": groups,
+        "queue": queue,
         "switches": selectors.switches(pool),
         "plans": pool.plans.all()[:LATEST],
         "workloads": pool.workloads.exclude(state__in=ENDED).order_by("-priority", "pk")[:MOST_SHOWN],
@@ -109,12 +116,19 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
     return page(request, "capacity/pool.html", context, parts=("pool",), status=status)
 
 
+def _queue_of(row: ServiceQueue | None) -> dict[str, Any]:
+    return {} if row is None else {"service": row.member.service, **model_to_dict(row)}
+
+
 def _save(sent: str, pool: Pool, actor: Actor, given: dict[str, Any]) -> None:
     if sent == "settings":
         services.change_pool(pool, actor=actor, **given)
     elif sent == "groups":
         member = pool.memberships.get(service=given.pop("service"))
         services.set_groups(member, actor=actor, **given)
+    elif sent == "queue":
+        member = pool.memberships.get(service=given.pop("service"))
+        services.set_queue(member, actor=actor, **given)
     else:
         services.set_membership(pool, actor=actor, **given)
 
@@ -128,6 +142,17 @@ def remove_groups(request: HttpRequest, pk: int, service: str) -> HttpResponse:
     row = get_object_or_404(ServiceGroups, member__pool=pool, member__service=service)
     services.remove_groups(row, actor=actor, reason=reason_of(request, is_demanded=False))
     return done(request, _("%(row)s were removed.") % {"row": row}, to=f"{PATH}{pk}/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def remove_queue(request: HttpRequest, pk: int, service: str) -> HttpResponse:
+    actor = of_request(request)
+    pool = selectors.pool_of(actor, pk)
+    row = get_object_or_404(ServiceQueue, member__pool=pool, member__service=service)
+    services.remove_queue(row, actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, _("%(row)s was removed.") % {"row": row}, to=f"{PATH}{pk}/")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

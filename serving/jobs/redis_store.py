@@ -2,8 +2,9 @@
 
 Keys, all below `slipway:jobs:`: `job:ID` (document and revision), its `:body` and `:result`; `due:POOL`, a
 sorted set of ids by the moment at which anybody may act on them; `bell:POOL`, a list that is pushed to when
-something may be due; `pools`; `groups:POOL`, which of its workers take jobs; `key:...`, the job of an
-idempotency key; `changed`, ids by the number of their last change, for whoever mirrors them.
+something may be due; `added`, how many jobs ever came, by pool; `pools`; `groups:POOL`, which of its workers
+take jobs; `key:...`, the job of an idempotency key; `changed`, ids by the number of their last change, for
+whoever mirrors them.
 """
 
 import json
@@ -51,6 +52,7 @@ redis.call('HSET', P .. 'job:' .. id, 'revision', 1, 'doc', doc)
 redis.call('SET', P .. 'job:' .. id .. ':body', body)
 redis.call('ZADD', P .. 'due:' .. pool, due_at, id)
 redis.call('SADD', P .. 'pools', pool)
+redis.call('HINCRBY', P .. 'added', pool, 1)
 if key ~= '' then redis.call('SET', P .. 'key:' .. key, id) end
 ring(pool)
 changed(id)
@@ -61,12 +63,15 @@ _REPLACE = (
     f"local P = '{PREFIX}'"
     + _CHANGED
     + """
-local id, revision, doc, before, after, due_at, keep, key, has_result, result, rings = unpack(ARGV)
+local id, revision, doc, before, after, due_at, keep, key, has_result, result, rings, was_over =
+  unpack(ARGV)
 local job = P .. 'job:' .. id
 if redis.call('HGET', job, 'revision') ~= revision then return 0 end
 redis.call('HSET', job, 'revision', revision + 1, 'doc', doc)
 redis.call('ZREM', P .. 'due:' .. before, id)
 if redis.call('EXISTS', P .. 'due:' .. before) == 0 then redis.call('SREM', P .. 'pools', before) end
+local has_come = was_over == '1' or before ~= after
+if due_at ~= '' and has_come then redis.call('HINCRBY', P .. 'added', after, 1) end
 local all = {job, job .. ':body'}
 if key ~= '' then all[3] = P .. 'key:' .. key end
 if due_at ~= '' then
@@ -173,6 +178,7 @@ class RedisJobStore:
             result or b"",
             # Whoever waits need not hear of a lease that goes on.
             "0" if after.lease else "1",
+            "1" if before.is_over else "0",
         ]
         with _reached():
             return bool(await _answer(self._client.eval(_REPLACE, 0, *arguments)))
@@ -203,6 +209,15 @@ class RedisJobStore:
     async def unfinished_count(self, pool: Pool) -> int:
         with _reached():
             return int(await _answer(self._client.zcard(f"{PREFIX}due:{_named(pool)}")))
+
+    async def counts(self, pool: Pool) -> tuple[int, int]:
+        name = _named(pool)
+        with _reached():
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.zcard(f"{PREFIX}due:{name}")
+                pipe.hget(f"{PREFIX}added", name)
+                unfinished, added = await pipe.execute()
+        return int(unfinished), int(added or 0)
 
     async def assignment(self, pool: Pool) -> GroupAssignment | None:
         with _reached():

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -48,6 +49,9 @@ class JobStore(Protocol):
 
     async def unfinished_count(self, pool: Pool) -> int: ...
 
+    async def counts(self, pool: Pool) -> tuple[int, int]:
+        """Count the jobs that wait or run, and those that ever came into the pool."""
+
     async def assignment(self, pool: Pool) -> GroupAssignment | None:
         """Return the groups of the pool's workers; None: it has none, and every worker takes jobs."""
 
@@ -75,6 +79,7 @@ class MemoryJobStore:
         self._keys: dict[tuple[str, str, str], str] = {}
         self._bells: dict[Pool, asyncio.Event] = {}
         self._groups: dict[Pool, GroupAssignment] = {}
+        self._added: Counter[Pool] = Counter()
 
     async def now(self) -> float:
         return self._clock()
@@ -89,6 +94,7 @@ class MemoryJobStore:
         self._jobs[job.id], self._bodies[job.id] = job, body
         if job.key:
             self._keys[key] = job.id
+        self._added[job.service, job.target] += 1
         self._ring(job)
         return job
 
@@ -107,6 +113,8 @@ class MemoryJobStore:
         if present is None or present.revision != before.revision:
             return False
         self._jobs[before.id] = after
+        if before.is_over or before.target != after.target:
+            self._added[after.service, after.target] += not after.is_over
         self._results.pop(before.id, None)
         if result is not None:
             self._results[before.id] = result
@@ -137,6 +145,9 @@ class MemoryJobStore:
 
     async def unfinished_count(self, pool: Pool) -> int:
         return len(await self.unfinished(pool))
+
+    async def counts(self, pool: Pool) -> tuple[int, int]:
+        return await self.unfinished_count(pool), self._added[pool]
 
     async def assignment(self, pool: Pool) -> GroupAssignment | None:
         return self._groups.get(pool)

@@ -13,7 +13,8 @@ from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
     "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
-    "capacity remove-groups", "cluster remove", "freeze end", "freeze stop", "release override",
+    "capacity remove-groups", "capacity remove-queue", "cluster remove", "freeze end", "freeze stop",
+    "release override",
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
     "gpu healing mode", "gpu incident approve", "gpu incident cancel", "group-rule remove", "models cancel",
     "models delete", "models retention apply", "models retention delete", "node agent-token", "node drain",

@@ -49,6 +49,7 @@ ENGLISH = (
     "common/webhooks/",
     "common/jobs/",
     "gateway/backends/",
+    "capacity/queues/",
     # Shared with machines and the client, which have no Django.
     "gpu_health/actions/",
     "clusters/draining/",

@@ -33,6 +33,7 @@ LOOKS: Columns = {
     "SERVICE": "service",
     "WORKERS": lambda look: f"{look['ready']}/{look['have']}",
     "BUSY": lambda look: "-" if look["busy"] is None else f"{look['busy']:.0%}",
+    "QUEUE": lambda look: "-" if look.get("queue") is None else f"{look['queue']:.0f}",
     "LOAD": lambda look: f"{look['load']:.1f}",
     "NEED": lambda look: f"{look['need']:.1f}",
     "WANTED": "wanted",
@@ -120,6 +121,71 @@ def remove_groups(typer_context: typer.Context, service: ServiceName, reason: Re
     context = context_of(typer_context)
     context.client.delete(at("capacity", "groups", service), reason=reason)
     context.tell({"service": service}, f"{service} has no groups any more.")
+
+
+QUEUES_AT = at("capacity", "queues")
+EMPTY: dict[str, Any] = {"waiting": 0.0, "in_hand": 0.0, "rate": 0.0, "workers": 0, "late_seconds": 0.0}
+QUEUES: Columns = {
+    "SERVICE": "service",
+    "KIND": "kind",
+    "WAITING": lambda row: f"{row['waiting']:.0f}",
+    "IN HAND": lambda row: f"{row['in_hand']:.0f}",
+    "ARRIVING": lambda row: f"{row['rate']:.1f}",
+    "WORKERS": "workers",
+    "DEADLINE": lambda row: row["deadline"] or "-",
+    "LATE": lambda row: f"{row['late_seconds']:.0f} s" if row["late_seconds"] else "-",
+    "WHY": lambda row: row["problem"] or row["why"],
+}
+
+
+@app.command("queues")
+def queues(typer_context: typer.Context) -> None:
+    """List the queues that services work off, and the workers that these need."""
+    context = context_of(typer_context)
+    unseen = {**EMPTY, "why": "", "problem": ""}
+    context.rows([{**row, **(row["look"] or unseen)} for row in context.client.each(QUEUES_AT)], QUEUES)
+
+
+@app.command("set-queue")
+def set_queue(
+    typer_context: typer.Context,
+    service: ServiceName,
+    kind: Annotated[
+        str, typer.Option("--kind", help="jobs (its own), redis_list, redis_stream, prometheus or sqs.")
+    ] = "jobs",
+    url: Annotated[str, typer.Option("--url", help="Address of a queue outside of Slipway.")] = "",
+    subject: Annotated[
+        str, typer.Option("--subject", help="Key of a list or stream, query of a Prometheus, region of SQS.")
+    ] = "",
+    group: Annotated[str, typer.Option("--consumer-group", help="Of a stream.")] = "",
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="File with the password, token or KEY_ID:KEY."),
+    ] = None,
+    item_seconds: Annotated[
+        float, typer.Option(help="For which an item keeps a worker; 0: measured, where that is possible.")
+    ] = 0,
+    deadline: Annotated[
+        str, typer.Option(help="By which what waits is to be done: 2026-12-01T06:00:00Z.")
+    ] = "",
+) -> None:
+    """Count the workers of a service by a queue; none without work, where it is guaranteed none."""
+    context = context_of(typer_context)
+    body: dict[str, Any] = {"kind": kind, "url": url, "subject": subject, "consumer_group": group}
+    body |= {"item_seconds": item_seconds or None, "deadline": deadline or None}
+    if secret_file is not None:
+        body["secret"] = secret_file.read_text().strip()
+    row = context.client.put(at("capacity", "queues", service), body)
+    context.tell(row, f"{service} works off its queue: {row['kind']}.")
+
+
+@app.command("remove-queue")
+@confirmed("Count the workers of {service} by requests alone?")
+def remove_queue(typer_context: typer.Context, service: ServiceName, reason: Reason = "") -> None:
+    """Count the workers of a service by requests alone again."""
+    context = context_of(typer_context)
+    context.client.delete(at("capacity", "queues", service), reason=reason)
+    context.tell({"service": service}, f"{service} has no queue any more.")
 
 
 @app.command("replay")

@@ -2,7 +2,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from capacity.models import CapacityPlan, Pool, PoolMember
-from capacity.services import create_pool, set_groups, set_membership, set_policy
+from capacity.services import create_pool, set_groups, set_membership, set_policy, set_queue
 from capacity.services.workloads import submit_workload
 from clusters.models import Cluster, Deployment
 from gateway import models as gateways
@@ -38,6 +38,12 @@ def _groups(scene: Scene) -> dict[str, object]:
     service = str(_member(scene)["service"])
     Deployment.objects.filter(service=service).update(engine="app")
     set_groups(PoolMember.objects.get(service=service), actor=SYSTEM)
+    return {"service": service}
+
+
+def _queue(scene: Scene) -> dict[str, object]:
+    service = str(_groups(scene)["service"])
+    set_queue(PoolMember.objects.get(service=service), actor=SYSTEM)
     return {"service": service}
 
 
@@ -125,6 +131,16 @@ ROUTES = [
         body=lambda _: {"least_online": 2},
     ),
     Route("DELETE", "capacity/groups/{service}/", Right.CAPACITY_WRITE, fill=_groups, status=204),
+    Route("GET", "capacity/queues/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/queues/{service}/", Right.READ, fill=_queue),
+    Route(
+        "PUT",
+        "capacity/queues/{service}/",
+        Right.CAPACITY_WRITE,
+        fill=_queue,
+        body=lambda _: {"item_seconds": 2},
+    ),
+    Route("DELETE", "capacity/queues/{service}/", Right.CAPACITY_WRITE, fill=_queue, status=204),
     Route("GET", "capacity/policies/", Access.SIGNED_IN, owned=False),
     Route("GET", "capacity/policies/{policy}/", Right.READ, fill=_policy),
     Route(
