@@ -123,6 +123,17 @@ def _key(version: Version, verdict: BundleVerdict) -> TrustedKey | None:
 
 def standing_of(version: Version) -> SignatureStatus:
     """Verified anew, over the files as they are listed, by the keys that the team trusts now."""
+    return standing(_verified_anew(version))
+
+
+def signers_of(version: Version) -> list[str]:
+    """Return the names of the keys trusted now whose signatures are valid, verified anew."""
+    found = {key for verdict, _reason, key in _verified_anew(version) if verdict == SignatureVerdict.VALID}
+    return sorted(found - {""})
+
+
+def _verified_anew(version: Version) -> list[tuple[str, str, str]]:
+    """Return verdict, reason and name of the trusted key of each signature."""
     manifest, trusted = files.manifest_of(version), public_keys_of(version.model.team_id)
     rows = VersionSignature.objects.filter(version=version.pk).order_by("origin")
     told = []
@@ -132,7 +143,7 @@ def standing_of(version: Version) -> SignatureStatus:
         else:
             told.append(bundles.verified(bundle, manifest, trusted))
     names = dict(keys_of(version.model.team_id).values_list("fingerprint", "name"))
-    return standing([(one.verdict, one.reason, names.get(one.fingerprint, "")) for one in told])
+    return [(one.verdict, one.reason, names.get(one.fingerprint, "")) for one in told]
 
 
 def check_signature(version: Version) -> str:

@@ -23,6 +23,10 @@ class SeparationOfDuties(NotAllowed):
     """Whoever asked for a release may not approve it."""
 
 
+class SignInTooOld(NotAllowed):
+    """The release policy asks approvers to sign in again first."""
+
+
 class BelowPolicy(NotAllowed):
     """The release, or the change, falls short of the release policy, and nobody may let that pass unsaid."""
 

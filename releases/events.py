@@ -16,6 +16,23 @@ class ApprovalAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalDue:
+    """The deadline of an approval is near, and nobody has decided."""
+
+    release_id: int
+    step_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNotified:
+    """A release came to a step of its plan that tells of it."""
+
+    release_id: int
+    step_index: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseEnded:
     release_id: int
     service_id: int

@@ -21,6 +21,14 @@ def _visible_services(request: Any) -> QuerySet[Service]:
     return rows.for_actor(of_request(request)) if request else rows.none()
 
 
+class DelegationFilter(ListFilter):
+    team = team("Team.", "team")
+
+
+class EnvironmentFilter(ListFilter):
+    team = team("Owner.", "team")
+
+
 class ReleaseFilter(ListFilter):
     further = ("plan",)
 

@@ -37,7 +37,7 @@ from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.canary_links import canary_links
 from releases.cluster_uses import releases_going_to
-from releases.events import ReleaseMoved, ServiceChanged
+from releases.events import ReleaseEnded, ReleaseMoved, ServiceChanged
 from releases.history import releases_of
 from releases.machines import held_deployments
 from releases.models import Service
@@ -57,6 +57,8 @@ SUBJECTS = (
         title=_("%(version__model__name)s:%(version__name)s to %(service__name)s"),
         badges="release",
     ),
+    Subject("releases.approvaldelegation", _("Approval delegation"), "/settings/delegations/"),
+    Subject("releases.environmentgraph", _("Environments"), "/environments/"),
     Subject("releases.service", _("Service"), "/services/{name}/"),
     Subject("releases.plan", _("Release plan"), "/settings/plans/{team__name}/{name}/"),
 )
@@ -96,6 +98,18 @@ WEBHOOK_EVENTS = (
         _("A release waits for approval."),
         release_payload,
         events.ApprovalAsked,
+    ),
+    WebhookEventType(
+        "release.approval_due",
+        _("The deadline of an approval is near, and nobody has decided."),
+        release_payload,
+        events.ApprovalDue,
+    ),
+    WebhookEventType(
+        "release.notified",
+        _("A release came to a notify step of its plan, which says the message."),
+        release_payload,
+        events.ReleaseNotified,
     ),
     WebhookEventType(
         "release.ended",
@@ -175,6 +189,7 @@ MANIFEST = AppManifest(
         Subscription(ServiceChanged, subscribers.show_service),
         Subscription(NodeReturned, subscribers.continue_releases),
         Subscription(FreezeChanged, subscribers.look_at_freezes),
+        Subscription(ReleaseEnded, subscribers.promote_in_environments),
     ),
     witnesses=(
         Subscription(NodeQuarantined, subscribers.hold_quarantined),
@@ -207,8 +222,18 @@ MANIFEST = AppManifest(
     nav=(
         NavItem(name=_("Services"), path="/services/", icon="route", rank=30, key="s"),
         NavItem(name=_("Releases"), path="/releases/", icon="rocket", rank=40, key="r"),
+        NavItem(name=_("Environments"), path="/environments/", icon="git-branch", rank=42),
     ),
-    tabs=(Tab(under="/settings/", name=_("Plans"), path="/settings/plans/", icon="list-check", rank=60),),
+    tabs=(
+        Tab(under="/settings/", name=_("Plans"), path="/settings/plans/", icon="list-check", rank=60),
+        Tab(
+            under="/settings/",
+            name=_("Delegations"),
+            path="/settings/delegations/",
+            icon="user-share",
+            rank=62,
+        ),
+    ),
     search=(
         SearchSource(_("Services"), search.find_services),
         SearchSource(_("Releases"), search.find_releases),

@@ -26,9 +26,11 @@ TERMS: Mapping[str, Any] = {
     "lacks.people": _("It does not ask for approvals by %(people)s different people."),
     "approvers": _("an approval by one of: %(names)s"),
     "approvers.nobody": _("an approval, but by nobody whom both team and service name"),
+    "fresh_sign_in": _("that approvers have just signed in"),
     "percent": _("at most %(percent)s %% of the traffic before the approval"),
     "judge": _("an analysis step"),
     "plans": _("one of the plans: %(names)s"),
+    "return": _("the service's plan for the return of a version that last served over %(days)s days ago"),
     "pinned": _("the plan %(name)s as it is, which a release policy names"),
     "team": _("what its team's policy demands"),
     "header": _("that clients cannot choose the candidate before it is approved or judged"),
@@ -100,10 +102,21 @@ class ReleasePolicy(BaseModel):
         default=False, description="The candidate must be judged before it is promoted."
     )
     plans: Names | None = Field(default=None, description="Names of the plans that are allowed; null: any.")
+    fresh_sign_in: Annotated[bool, Field(strict=True)] = Field(
+        default=False,
+        description="Approvers must have signed in within the last five minutes, and approve in the browser.",
+    )
+    return_within_days: Annotated[int, Field(strict=True, ge=0, le=3650)] | None = Field(
+        default=None,
+        description="A version that served within so many days may return without canary and approval; "
+        "0: none may; null: every version that ever served.",
+    )
 
     def to_dict(self) -> dict[str, Any]:
+        """Leave out what the release before does not know."""
+        later = {"people": 1, "fresh_sign_in": False, "return_within_days": None}
         document = self.model_dump(mode="json")
-        return document if self.people > 1 else {k: v for k, v in document.items() if k != "people"}
+        return {key: value for key, value in document.items() if later.get(key, ...) != value}
 
 
 NOTHING = ReleasePolicy()
@@ -126,6 +139,11 @@ def stricter(one: ReleasePolicy, other: ReleasePolicy) -> ReleasePolicy:
         ),
         judge=one.judge or other.judge,
         plans=_both(one.plans, other.plans),
+        fresh_sign_in=one.fresh_sign_in or other.fresh_sign_in,
+        return_within_days=min(
+            (policy.return_within_days for policy in (one, other) if policy.return_within_days is not None),
+            default=None,
+        ),
     )
 
 
@@ -170,10 +188,14 @@ def demands(policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
         if policy.approvers is not None:
             found.append(_names("approvers", "approvers.nobody", policy.approvers))
         found.append(PolicyTerm("percent", {"percent": _most_percent(policy)}))
+        if policy.fresh_sign_in:
+            found.append(PolicyTerm("fresh_sign_in"))
     if policy.judge:
         found.append(PolicyTerm("judge"))
     if policy.plans is not None:
         found.append(_names("plans", "plans.none", policy.plans))
+    if policy.return_within_days is not None:
+        found.append(PolicyTerm("return", {"days": policy.return_within_days}))
     return tuple(found)
 
 

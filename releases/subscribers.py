@@ -11,13 +11,14 @@ from common.reconcile import kernel
 from freezes.events import FreezeChanged
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
-from releases.events import ReleaseMoved, ServiceChanged
+from releases.events import ReleaseEnded, ReleaseMoved, ServiceChanged
 from releases.machines import MachineProblem
 from releases.models import Release
 from releases.selectors.releases import served_by
 from releases.services import machines
+from releases.services.environments import promote_automatically
 from releases.services.service import keep_replicas
-from releases.states import IN_MOTION
+from releases.states import IN_MOTION, ReleaseState
 
 
 def show_release(event: ReleaseMoved) -> None:
@@ -46,6 +47,12 @@ def look_at_freezes(_event: FreezeChanged) -> None:
     for release in Release.objects.filter(state__in=IN_MOTION):
         kernel.wake(release)
     touch("releases")
+
+
+def promote_in_environments(event: ReleaseEnded) -> None:
+    """Release what was promoted in the stages after it that are automatic."""
+    if event.state == ReleaseState.PROMOTED:
+        promote_automatically(Release.objects.select_related("version").get(pk=event.release_id))
 
 
 def hold_quarantined(event: NodeQuarantined) -> None:

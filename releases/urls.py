@@ -1,15 +1,30 @@
 from django.urls import path
 
-from releases.views import adapters, plans, pod_patches, policies, releases, services
+from releases.views import (
+    adapters,
+    delegations,
+    environments,
+    plans,
+    pod_patches,
+    policies,
+    releases,
+    returning,
+    services,
+)
 
 # A plus sign is in no name of a service or a plan.
 urlpatterns = [
+    path("environments/", environments.environments, name="environments"),
+    path("environments/+new/", environments.new_environments, name="new-environments"),
+    path("environments/<int:pk>/delete/", environments.delete, name="delete-environments"),
+    path("environments/<int:pk>/<slug:stage>/promote/", environments.promote_stage, name="promote-stage"),
     path("releases/", releases.release_list, name="releases"),
     path("releases/<int:pk>/", releases.release_page, name="release"),
     path("releases/<int:pk>/<slug:wish>/", releases.act, name="release-act"),
     path("services/", services.service_list, name="services"),
     path("services/+new/", services.new_service, name="new-service"),
     path("services/<str:name>/", services.service_page, name="service"),
+    path("services/<str:name>/copy/", environments.copy, name="copy-service"),
     path("services/<str:name>/live/", services.live_page, name="service-live"),
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
@@ -21,7 +36,10 @@ urlpatterns = [
     path("services/<str:name>/pods/<int:pk>/approve/", pod_patches.decide_patch, {"decision": "approve"}),
     path("services/<str:name>/pods/<int:pk>/reject/", pod_patches.decide_patch, {"decision": "reject"}),
     path("services/<str:name>/pods/<int:pk>/withdraw/", pod_patches.decide_patch, {"decision": "withdraw"}),
+    path("services/<str:name>/return/", returning.return_page, name="service-return"),
     path("services/<str:name>/release/", services.release_version, name="release-version"),
+    path("settings/delegations/", delegations.delegations, name="delegations"),
+    path("settings/delegations/<int:pk>/end/", delegations.end, name="end-delegation"),
     path("settings/plans/", plans.plan_list, name="plans"),
     path("settings/plans/+new/", plans.new_plan, name="new-plan"),
     path("settings/plans/+policy/<str:team>/", policies.team_policy, name="team-policy"),

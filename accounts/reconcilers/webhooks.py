@@ -30,10 +30,10 @@ from common.reconcile import (
     wait,
 )
 from common.retry import retry_after as asked_by
-from common.sealed import CannotUnseal, unseal
-from common.webhooks import catalogue, schedule, signing
+from common.sealed import CannotUnseal
+from common.webhooks import catalogue, schedule
 from common.webhooks.catalogue import EventPayload
-from common.webhooks.sending import OK, DeliveryResponse, post
+from common.webhooks.sending import OK, DeliveryResponse
 
 ACTOR = Actor.system("webhooks")
 DISABLED_AFTER = timedelta(days=3)
@@ -105,7 +105,8 @@ class SendDelivery(Step[WebhookEndpoint]):
         event = self.delivery.event
         now = clock.now()
         try:
-            answer = _post(row, event, now)
+            body = event.body.encode()
+            answer = webhooks.signed_post(row, message_id=event.key, body=body, now=now)
         except (CannotUnseal, ValueError) as error:
             answer = DeliveryResponse(None, 0, error=str(error))
         return {
@@ -141,21 +142,6 @@ class SendDelivery(Step[WebhookEndpoint]):
                 disable(row, why=judged.disabled_why, now=now)
 
         return StepOutcome(next_in=timedelta(0), ends_step=True, save=judged.columns, write=write)
-
-
-def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> DeliveryResponse:
-    body = event.body.encode()
-    sealed = [endpoint.sealed_secret]
-    if endpoint.former_secret_until and endpoint.former_secret_until > now:
-        sealed.append(endpoint.sealed_former_secret)
-    signed = signing.headers(
-        [unseal(one, purpose=webhooks.PURPOSE) for one in sealed],
-        message_id=event.key,
-        timestamp=int(now.timestamp()),
-        body=body,
-    )
-    headers = {"content-type": "application/json", **signed}
-    return post(endpoint.url, body=body, headers=headers, allowed=webhooks.allowed_places())
 
 
 class DeliveryVerdict(NamedTuple):

@@ -18,9 +18,10 @@ from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Invalid
 from common.reconcile import Due, kernel
-from common.sealed import seal
+from common.sealed import seal, unseal
 from common.webhooks import catalogue, signing
 from common.webhooks.destination import AllowedHosts, parse
+from common.webhooks.sending import DeliveryResponse, post
 
 PURPOSE = "webhook"
 TEST = "webhook.test"
@@ -165,6 +166,23 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
         )
     delivery.refresh_from_db()
     return delivery
+
+
+def signed_post(
+    endpoint: WebhookEndpoint, *, message_id: str, body: bytes, now: datetime
+) -> DeliveryResponse:
+    """Send a body to the endpoint, signed by its secrets in force. Raises CannotUnseal, ValueError."""
+    sealed = [endpoint.sealed_secret]
+    if endpoint.former_secret_until and endpoint.former_secret_until > now:
+        sealed.append(endpoint.sealed_former_secret)
+    signed = signing.headers(
+        [unseal(one, purpose=PURPOSE) for one in sealed],
+        message_id=message_id,
+        timestamp=int(now.timestamp()),
+        body=body,
+    )
+    headers = {"content-type": "application/json", **signed}
+    return post(endpoint.url, body=body, headers=headers, allowed=allowed_places())
 
 
 def give_up_open(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:

@@ -14,7 +14,7 @@ from model_store.errors import BlobMissing
 from model_store.file_manifest import ManifestFile
 from model_store.models import CorruptBlob
 from models_registry import files, names
-from models_registry.errors import UnknownVersion
+from models_registry.errors import NoCard, UnknownVersion
 from models_registry.facts import readme
 from models_registry.facts.code import DeclaredByApp, code_of, declared_by
 from models_registry.facts.comparison import VersionComparison, compared
@@ -317,6 +317,14 @@ def _tokenizer(manifest: Sequence[ManifestFile]) -> Tokenizer | None:
         return tokenizer_of({file.path: file for file in manifest})
     except BlobMissing:
         return None
+
+
+def license_of(version: Version) -> str:
+    """Return the licence that its card names; empty: none, or no card can be read."""
+    try:
+        return dict(readme.written_of(version).facts).get("license", "")
+    except (NoCard, BlobMissing):
+        return ""
 
 
 def _card_text(version: Version) -> str | None:

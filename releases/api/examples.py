@@ -236,6 +236,17 @@ RELEASE = RELEASE_ROW | {
     "last_error": "",
 }
 REASON = {"reason": "The evidence is fine, and so are the answers that I read."}
+FORMER_VERSION = {
+    "version": "chat-small:v1",
+    "served_until": "2026-11-24T09:00:00Z",
+    "release": 11,
+    "plan": "return",
+    "skips": ["hold 5 min", "approval by an approver"],
+    "seconds": 42.0,
+    "warm_workers": 0,
+    "refusal": "",
+}
+RETURN = {"version": "v1", "reason": "v3 mixes up names of cities."}
 LIVE = {
     "service": "chat",
     "at": "2026-11-24T14:00:00Z",

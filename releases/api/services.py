@@ -29,11 +29,13 @@ from releases.api.serializers.pod_patches import (
     PodPatchDecisionSerializer,
     PodPatchSerializer,
 )
-from releases.api.serializers.releases import OptionalReasonSerializer
+from releases.api.serializers.releases import OptionalReasonSerializer, ReleaseSerializer
 from releases.api.serializers.services import (
+    FormerVersionSerializer,
     NewServiceSerializer,
     ReleaseHeaderSerializer,
     ReleaseKeySerializer,
+    ReturnSerializer,
     ServiceChangeSerializer,
     ServiceSerializer,
 )
@@ -59,6 +61,7 @@ from releases.services.pod_patch import (
     withdraw_patch,
 )
 from releases.services.release_header import set_release_header
+from releases.services.returning import former_versions, return_to
 from releases.services.service import change_service, create_service
 from releases.services.threshold import set_slow_threshold
 
@@ -74,6 +77,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "set_slow_threshold": NewSlowThresholdSerializer,
         "release_header": ReleaseHeaderSerializer,
         "resume_automation": OptionalReasonSerializer,
+        "return_to": ReturnSerializer,
         "propose_pod_patch": NewPodPatchSerializer,
         "approve_pod_patch": PodPatchDecisionSerializer,
         "reject_pod_patch": PodPatchDecisionSerializer,
@@ -92,6 +96,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "partial_update": Right.SERVICES_WRITE,
         "release_header": Right.SERVICES_WRITE,
         "resume_automation": Right.RELEASES_OPERATE,
+        "return_to": Right.RELEASES_OPERATE,
         "propose_pod_patch": Right.SERVICES_WRITE,
         "approve_pod_patch": Right.RELEASES_APPROVE,
         "reject_pod_patch": Right.RELEASES_APPROVE,
@@ -160,6 +165,21 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         service = self.get_object()
         resume_automation(service, actor=self.actor, **self.given())
         return self.answer(self.get_object())
+
+    @extend_schema(responses=FormerVersionSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], url_path="former-versions", pagination_class=None)
+    def former_versions(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Versions that served before, the latest first, and what returning to one takes."""
+        return Response(FormerVersionSerializer(former_versions(self.get_object()), many=True).data)
+
+    @extend_schema(responses={202: ReleaseSerializer})
+    @action(detail=True, methods=["post"], url_path="return")
+    def return_to(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return to a version that served before, without what the release policy lets be skipped."""
+        service, given = self.get_object(), self.given()
+        version = version_named(self, service.model, given["version"])
+        release = return_to(service, version=version, actor=self.actor, reason=given["reason"])
+        return Response(ReleaseSerializer(release, context=self.get_serializer_context()).data, status=202)
 
     @extend_schema(parameters=[TrafficQuerySerializer], responses=TrafficSerializer)
     @action(detail=True, methods=["get"])

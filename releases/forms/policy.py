@@ -56,6 +56,11 @@ class PolicyForm(forms.Form):
         required=False,
         help_text=_("User names with commas between them; one of them must approve. Empty: whoever may."),
     )
+    fresh_sign_in = forms.BooleanField(
+        label=_("Fresh sign-in"),
+        required=False,
+        help_text=_("Approvers must have signed in within the last five minutes; tokens cannot approve."),
+    )
     percent_before_approval = forms.IntegerField(
         label=_("Traffic before the approval (%)"),
         required=False,
@@ -72,6 +77,17 @@ class PolicyForm(forms.Form):
         label=_("Allowed plans"),
         required=False,
         help_text=_("Names with commas between them. Empty: every plan that meets the rest."),
+    )
+
+    return_within_days = forms.IntegerField(
+        label=_("Return without canary (days)"),
+        required=False,
+        min_value=0,
+        max_value=3650,
+        help_text=_(
+            "A version that served within so many days may return without canary and approval. Empty: every "
+            "version that ever served; 0: none."
+        ),
     )
 
     def __init__(

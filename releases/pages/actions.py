@@ -14,10 +14,11 @@ from common.pages import formats
 from common.pages.badges import Tone
 from freezes.selectors import ActiveFreeze
 from releases import bake
+from releases.approving import acts_for, may_approve
 from releases.judge.threshold import Threshold
 from releases.models import Release
 from releases.plans.plan import PlanSpec
-from releases.selectors.plans import policy_at_start
+from releases.selectors.plans import plan_of, policy_at_start
 from releases.states import ReleaseState
 
 CANCEL = gettext_lazy("Cancel")
@@ -79,12 +80,11 @@ def decisions(release: Release, plan: PlanSpec, actor: Actor) -> list[ReleaseAct
 
 
 def may_decide(release: Release, plan: PlanSpec, actor: Actor) -> bool:
-    """Whether the person has the rights that the approval step at hand asks for."""
+    """Whether the person has the rights that the approval step at hand asks for, or acts for who has."""
     terms = plan.steps[release.step_index].approval
-    if not may(actor, Right.RELEASES_APPROVE, release.team):
-        return False
-    needs_admin = terms is not None and terms.role == "admin"
-    return not needs_admin or may(actor, Right.PEOPLE_ADMIN, release.team)
+    if terms is None:
+        return may(actor, Right.RELEASES_APPROVE, release.team)
+    return may_approve(release, actor, terms) or acts_for(release, actor, terms) is not None
 
 
 def must_be_another(release: Release, plan: PlanSpec, actor: Actor) -> bool:
@@ -97,7 +97,10 @@ def must_be_another(release: Release, plan: PlanSpec, actor: Actor) -> bool:
 def must_be_named(release: Release, actor: Actor) -> bool:
     """Whether the release policy names people who may approve, and this person is none of them."""
     named = policy_at_start(release).approvers
-    return named is not None and actor.name not in named
+    if named is None or actor.name in named:
+        return False
+    terms = plan_of(release).steps[release.step_index].approval
+    return terms is None or acts_for(release, actor, terms) is None
 
 
 def operations(
@@ -247,7 +250,6 @@ def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[R
 
 
 def _approve(release: Release, plan: PlanSpec) -> ReleaseAction:
-    rest = plan.steps[release.step_index + 1 :]
     return ReleaseAction(
         release.pk,
         "approve",
@@ -258,9 +260,20 @@ def _approve(release: Release, plan: PlanSpec) -> ReleaseAction:
         % {"version": release.version, "service": release.service},
         says=_("The release continues with its plan:"),
         confirm=_("Approve"),
-        consequences=tuple(words for step in rest for words in step.consequences(release)),
+        consequences=if_approved(release, plan),
         placeholder=_("Reason for approval"),
     )
+
+
+def if_approved(release: Release, plan: PlanSpec) -> tuple[str, ...]:
+    """Say what follows from yes, a sentence each."""
+    rest = plan.steps[release.step_index + 1 :]
+    return tuple(words for step in rest for words in step.consequences(release))
+
+
+def if_rejected(release: Release) -> str:
+    """Say what follows from no."""
+    return _way_back(release)
 
 
 def _way_back(release: Release) -> str:

@@ -23,6 +23,10 @@ OF_SERVICE = {
     "indicators": gettext_noop("Indicators of the service"),
     "latencies": gettext_noop("Latency of routes"),
 }
+OBJECTIVE = {
+    "bake_objective_percent": gettext_noop("Objective (% without 5xx)"),
+    "bake_burn_rate": gettext_noop("Roll back above burn rate"),
+}
 NOTHING: Mapping[str, str] = {}
 
 
@@ -179,6 +183,19 @@ class PlanDraft:
         return self._field("bake_seconds", shape, self.document)
 
     @property
+    def objective(self) -> list[FormField]:
+        """Return the fields of what is watched while the promoted version bakes."""
+        found = []
+        for key, label in OBJECTIVE.items():
+            told = plan_schema()["properties"][key]
+            is_optional = told["default"] is None
+            shape = PlanFieldSchema(
+                key, label, told["description"], "number", is_optional, None, None, {}, told["default"]
+            )
+            found.append(self._field(key, shape, self.document))
+        return found
+
+    @property
     def steps(self) -> list[FormStep]:
         found = []
         steps = [step for step in self.document.get("steps", []) if isinstance(step, dict)]
@@ -241,7 +258,16 @@ class PlanDraft:
     def all_fields(self) -> list[FormField]:
         of_steps = [one for step in self.steps for one in step.fields]
         slow = self.slow if self.judges_slow else []
-        return [self.description, self.bake, *of_steps, *self.judge, *self.errors, *slow, *self.of_service]
+        return [
+            self.description,
+            self.bake,
+            *self.objective,
+            *of_steps,
+            *self.judge,
+            *self.errors,
+            *slow,
+            *self.of_service,
+        ]
 
     def _judge_fields(self, definition: str, path: str) -> list[FormField]:
         values = _at(self.document, path)
@@ -272,6 +298,7 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
         "name": name,
         "description": given.get("description", ""),
         "bake_seconds": _whole(given.get("bake_seconds", "").strip()),
+        **{key: _number(given[key].strip()) for key in OBJECTIVE if given.get(key, "").strip()},
         "steps": steps,
         "judge": judge,
     }
@@ -284,6 +311,14 @@ def _rules_of_service(given: Mapping[str, str], key: str) -> dict[str, Any]:
         held = {}
     names = [name.strip() for name in given.get(f"judge.{key}", "").split(",")]
     return {name: held.get(name, {}) if isinstance(held, dict) else {} for name in names if name}
+
+
+def _number(text: str) -> float | str:
+    """Return a number, or the text as it was typed, to be refused."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _whole(text: str) -> int | str:

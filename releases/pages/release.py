@@ -1,14 +1,12 @@
 """A release's page. Every section is read when the template asks for it, so a part costs only itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
 
 from accounts.models import User
 from accounts.selectors import people_with
@@ -17,20 +15,20 @@ from clusters import selectors as fleet
 from clusters.models import Deployment
 from clusters.selectors import DeploymentStatus
 from common.actor import Actor
-from common.pages import formats
 from common.pages.steps import StepView
-from common.sentences import clauses, listed
 from freezes.selectors import ActiveFreeze
 from gateway import selectors as gateway
-from models_registry.facts.comparison import Change, VersionComparison
+from models_registry.facts.comparison import VersionComparison
 from models_registry.selectors import versions
 from releases import bake
+from releases.approving import acts_for, may_approve, void_of
 from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import JudgeVerdict
 from releases.messages import ReleaseMessage
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
+from releases.pages.changes import ChangeLine, change_lines, in_words
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.plans.plan import PlanSpec
 from releases.plans.step import kinds_with
@@ -54,11 +52,6 @@ from releases.states import StepState
 MOVES_SHOWN = 100
 P95_OVER = timedelta(minutes=10)
 APPROVERS_SHOWN = 6
-CHANGES: Mapping[Change, str] = {
-    "changed": gettext_noop("%(number)s changed (%(size)s)"),
-    "added": gettext_noop("%(number)s added (%(size)s)"),
-    "removed": gettext_noop("%(number)s removed (%(size)s)"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,7 @@ class ReleasePage:
 
     @cached_property
     def approvals(self) -> list[Approval]:
-        return list(self.release.approvals.select_related("by").order_by("at"))
+        return list(self.release.approvals.select_related("by", "on_behalf_of").order_by("at"))
 
     @cached_property
     def waiting(self) -> WaitingFor | None:
@@ -109,8 +102,43 @@ class ReleasePage:
 
     @cached_property
     def given(self) -> list[Approval]:
-        """Return what people have said on the approval at hand."""
+        """Return what people have said on the approval at hand, and what counts."""
+        return [one for one in self._at_hand if one not in self.void]
+
+    @cached_property
+    def void(self) -> list[Approval]:
+        """Return approvals at hand that a change of the release policy has made void."""
+        terms = self.plan.steps[self.release.step_index].approval
+        return void_of(self.release, self._at_hand, terms) if terms and self.waiting else []
+
+    @cached_property
+    def _at_hand(self) -> list[Approval]:
         return [one for one in self.approvals if one.step_index == self.release.step_index]
+
+    @cached_property
+    def acts_for(self) -> User | None:
+        """Return the person in whose place this one may decide."""
+        terms = self.plan.steps[self.release.step_index].approval
+        if terms is None or not self.decisions or may_approve(self.release, self._actor, terms):
+            return None
+        return acts_for(self.release, self._actor, terms)
+
+    @cached_property
+    def evidence(self) -> list[tuple[str, str]]:
+        """Return what the steps before the approval have found, a line each."""
+        return [
+            (self.plan.steps[row.index].name(), str(row.told))
+            for row in self.step_rows
+            if row.index < self.release.step_index and row.told
+        ]
+
+    @cached_property
+    def if_approved(self) -> tuple[str, ...]:
+        return actions.if_approved(self.release, self.plan)
+
+    @cached_property
+    def if_rejected(self) -> str:
+        return actions.if_rejected(self.release)
 
     @cached_property
     def has_approved(self) -> bool:
@@ -202,28 +230,13 @@ class ReleasePage:
     @cached_property
     def change_words(self) -> str:
         """`2 of 7 files changed (12.4 MB), 1 added; 3 config keys differ`"""
-        changes = self.changes
-        if changes is None:
-            return ""
-        counted = {change: changes.count_of(change) for change in CHANGES}
-        told = [
-            _(CHANGES[change]) % {"number": number, "size": formats.byte_size(changes.bytes_of(change))}
-            for change, number in counted.items()
-            if number
-        ]
-        total = len(changes.files)
-        files = (
-            _("%(total)s files: %(told)s") % {"total": total, "told": listed(told)}
-            if told
-            else _("All %(total)s files are the same") % {"total": total}
-        )
-        keys = len(changes.config)
-        config = (
-            ngettext("%(count)s config key differs", "%(count)s config keys differ", keys) % {"count": keys}
-            if keys
-            else _("same config")
-        )
-        return clauses((files, config))
+        return in_words(self.changes) if self.changes else ""
+
+    @cached_property
+    def change_lines(self) -> list[ChangeLine]:
+        """Return what is different, a line each, for whoever decides."""
+        before, found = self.release.from_version, self.changes
+        return change_lines(before, self.release.version, found) if before and found else []
 
     @cached_property
     def lanes(self) -> list[lanes.Lane]:

@@ -12,6 +12,7 @@ DEFAULT_PLAN = "canary"
 DIRECT = "direct"
 ROLLBACK = "rollback"
 WARM_ROLLBACK = "rollback-warm"
+RETURN = "return"
 
 _DIRECT_STEPS = (
     {"kind": "scan"},
@@ -84,6 +85,12 @@ _OF_ROLLBACKS: Mapping[str, Mapping[str, Any]] = {
         "description": _("Back to the version before, whose workers have stopped: new ones start first."),
         "steps": _DIRECT_STEPS,
     },
+    RETURN: {
+        "description": _(
+            "Back to a version that served before: its files are brought first, then it starts."
+        ),
+        "steps": (_DIRECT_STEPS[0], {"kind": "prefetch"}, *_DIRECT_STEPS[1:]),
+    },
     WARM_ROLLBACK: {
         "description": _("Back to the version before, whose workers are still up: only the weight moves."),
         "steps": ({"kind": "deploy", "share_percent": 100}, {"kind": "promote"}),
@@ -93,7 +100,7 @@ _OF_ROLLBACKS: Mapping[str, Mapping[str, Any]] = {
 
 @cache
 def builtin_plan(name: str) -> PlanSpec:
-    """Return a plan to choose, or one of the two of rollbacks."""
+    """Return a plan to choose, or one of those of rollbacks."""
     return parse_plan({"name": name, **{**_TO_CHOOSE, **_OF_ROLLBACKS}[name]})
 
 

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal, Self
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from releases.errors import InvalidPlan, PlanProblem
 from releases.judge.rules import JudgeRules
@@ -44,6 +53,20 @@ class PlanSpec(BaseModel):
             "rollback within it moves only the weight. 0 = they stop at once."
         ),
     )
+    bake_objective_percent: Annotated[float, Field(ge=50, lt=100, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description=_(
+            "The service's objective: the share of answers that must be no 5xx. While the promoted version "
+            "bakes, errors that use up the rest too fast roll it back. Empty: only people do."
+        ),
+    )
+    bake_burn_rate: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        default=14.4,
+        description=_(
+            "How many times as fast as allowed the error budget may be used, over five minutes and over the "
+            "latest minute."
+        ),
+    )
     judge: JudgeRules = Field(
         default=JudgeRules(),
         description=(
@@ -53,6 +76,22 @@ class PlanSpec(BaseModel):
             )
         ),
     )
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what plans of the release before do not know, so that their hashes stay."""
+        document: dict[str, Any] = write(self)
+        if self.bake_objective_percent is None:
+            del document["bake_objective_percent"], document["bake_burn_rate"]
+        return document
+
+    @model_validator(mode="after")
+    def _burns_within_a_bake(self) -> Self:
+        if self.bake_objective_percent is not None and not self.bake_seconds:
+            raise ValueError(
+                gettext("bake_objective_percent needs bake_seconds: nothing is watched after it")
+            )
+        return self
 
     @model_validator(mode="after")
     def _steps_fit_together(self) -> Self:

@@ -159,6 +159,10 @@ class StepSpec(BaseModel):
         """
         return ""
 
+    def lacks(self, service: Any) -> str:
+        """Return what keeps it from being done for the `releases.models.Service`; empty: nothing."""
+        return ""
+
     # Words.
 
     def name(self) -> str:

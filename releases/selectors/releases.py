@@ -29,6 +29,7 @@ from accounts.states import Right
 from clusters import selectors as fleet
 from common import clock
 from common.actor import Actor
+from common.reconcile import kernel
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
 from models_registry.references import VersionReferences
@@ -36,7 +37,7 @@ from releases.errors import UnknownDeployment
 from releases.judge.evidence import JudgeEvidence
 from releases.judge.threshold import StableTraffic, StoredThreshold, Threshold, is_unusable, threshold
 from releases.judge.verdict import JudgeVerdict, verdict
-from releases.models import Approval, EvidencePoint, Release, SlowThreshold
+from releases.models import Approval, ApprovalDelegation, EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
 from releases.states import FINAL, IN_MOTION, MOVES, ReleaseState, ThresholdSource
 from releases.succession import with_succession
@@ -111,11 +112,15 @@ def durations_by_outcome(
 def waiting_for(actor: Actor) -> QuerySet[Release]:
     """Releases whose approval this actor may give."""
     approved = Approval.objects.filter(release=OuterRef("pk"), step_index=OuterRef("step_index"))
+    delegated = ApprovalDelegation.objects.in_force(kernel.clock()).filter(delegate=actor.user_id)
+    may_approve = Q(team__in=teams_where(actor, Right.RELEASES_APPROVE)) | Q(
+        team__in=delegated.values("team")
+    )
     return in_motion(actor).filter(
         ~Exists(approved.filter(by=actor.user_id)),
+        may_approve,
         state=ReleaseState.WAITING_APPROVAL,
         halt="",
-        team__in=teams_where(actor, Right.RELEASES_APPROVE),
     )
 
 

@@ -24,7 +24,8 @@ def check_possible(service: Service, version: Version, plan: PlanSpec, *, undoes
         raise NotReleasable(lacks)
     unable = gateway.cannot(service.cluster_id)
     for number, step in enumerate(plan.steps, start=1):
-        if service.stable_version_id is not None and (why := unable.get(step.needs)):
+        why = unable.get(step.needs, "") if service.stable_version_id is not None else ""
+        if why := why or step.lacks(service):
             words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
             raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
     if service.stable_version is not None and undoes is None:

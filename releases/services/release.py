@@ -137,18 +137,17 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             )
         if release.from_version is None:
             raise NotPossibleNow(_("This was the service's first version: there is none to return to."))
-        audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
-        events.publish(RollbackStarted(release.pk))
-        pause_automation(service, actor=actor)
-        warm = _take_over_workers(release)
-        return begin(
+        warm = has_warm_workers(release) and kernel.interrupt(
+            release, where={"bake_until__isnull": False}, bake_until=None
+        )
+        return take_back(
+            release,
             service,
             version=release.from_version,
             plan=builtin_plan(WARM_ROLLBACK if warm else ROLLBACK),
+            image=image_before(release, service),
             actor=actor,
             reason=reason,
-            undoes=release,
-            image=image_before(release, service),
         )
 
 
@@ -167,15 +166,30 @@ def _end_bake(release: Release) -> bool:
     return kernel.interrupt(release, where={"bake_until__isnull": False}, bake_until=kernel.clock())
 
 
-def _take_over_workers(release: Release) -> bool:
-    """Whether a rollback has the workers of the version before from now on: nothing ends them any more."""
+def take_back(
+    serving: Release,
+    service: Service,
+    *,
+    version: Version,
+    plan: PlanSpec,
+    image: RuntimeImage | None,
+    actor: Actor,
+    reason: str,
+) -> Release:
+    """Start the release that takes back the one that serves, inside the transaction of whoever wishes it."""
+    audit.record(actor, "release.rollback", subject=serving, team_id=service.team_id, reason=reason)
+    events.publish(RollbackStarted(serving.pk))
+    pause_automation(service, actor=actor)
+    return begin(service, version=version, plan=plan, actor=actor, reason=reason, undoes=serving, image=image)
+
+
+def has_warm_workers(release: Release) -> bool:
+    """Whether workers of the version before are there that a rollback could take over."""
     try:
         state = fleet.deployment_status(release.stable_deployment).state
     except DeploymentMissing:
         return False
-    if state in (DeploymentState.FAILING, *GONE):
-        return False
-    return kernel.interrupt(release, where={"bake_until__isnull": False}, bake_until=None)
+    return state not in (DeploymentState.FAILING, *GONE)
 
 
 def begin(

@@ -11,7 +11,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from common import events
 from common.reconcile import StepOutcome, move
 from common.sentences import listed
-from releases.events import ApprovalAsked
+from releases.approving import rules_of
+from releases.events import ApprovalAsked, ApprovalDue
 from releases.judge.verdict import JudgeDecision
 from releases.messages import MessageTemplate, text
 from releases.models import Approval as ApprovalRow
@@ -25,6 +26,8 @@ from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, Wa
 from releases.states import ApprovalDecision, Halt, ReleaseState
 
 APPROVE = ApprovalDecision.APPROVE
+WARN_BEFORE = timedelta(hours=4)
+"""Of the deadline; of a short one its last quarter."""
 MOST_OF_NAMES = 200
 """Characters that a step keeps of who approved it."""
 WAITING = MessageTemplate("approval.waiting", gettext_lazy("Waiting for approval."))
@@ -158,10 +161,13 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
             ApprovalRow.objects.filter(
                 release=row, step_index=row.step_index, plan_hash=row.plan_hash, decision=APPROVE
             )
-            .select_related("by")
+            .select_related("by", "on_behalf_of")
             .order_by("pk")
         )
-        word = words[-1] if len(words) >= self.spec.people else None
+        # The policy is read only where somebody has approved: every second for hours is too often.
+        rules = rules_of(row, self.spec) if words else None
+        words = [one for one in words if rules is not None and rules.counts(one)]
+        word = words[-1] if rules is not None and len(words) >= rules.people else None
         if row.state == ReleaseState.RUNNING:
             if word is None:
                 return move(
@@ -169,7 +175,7 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
                     note=WAITING(),
                     write=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
-            names = listed(str(one.by) for one in words)
+            names = listed(one.who for one in words)
             note = APPROVED_AS(name=names, reason=word.reason) if word.reason else APPROVED_BY(name=names)
             return self.go_on(row, note=note, actor=names[:MOST_OF_NAMES], detail={"approval": word.pk})
         if word is not None:
@@ -178,7 +184,18 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
             kind = Halt.REJECT if self.spec.on_timeout == "reject" else Halt.ROLLBACK
             return halt(row, NOBODY_DECIDED(duration=self.spec.timeout_seconds), kind=kind)
-        return self.look_again(row, progress=measured(row, seen))
+        progress = measured(row, seen)
+        is_told = bool(row.progress.get("due_told"))
+        if is_told or (self.spec.on_timeout != "wait" and self._is_nearly_over(row, now)):
+            progress = {**progress, "due_told": True}
+        tell = None if is_told or "due_told" not in progress else ApprovalDue(row.pk, row.step_index)
+        return self.look_again(
+            row, progress=progress, write=(lambda: events.publish(tell)) if tell is not None else None
+        )
+
+    def _is_nearly_over(self, row: Release, now: datetime) -> bool:
+        left = timedelta(seconds=self.spec.timeout_seconds) - self.elapsed(row, now)
+        return left <= min(timedelta(seconds=self.spec.timeout_seconds) / 4, WARN_BEFORE)
 
     def _is_certified(self, view: EvidenceUpdate | None) -> bool:
         return (

@@ -218,3 +218,9 @@ def no_candidate(place: StepPosition) -> Iterator[StepFault]:
     """The fault of a step that needs the candidate's workers, where no deploy step is before it."""
     if place.last(DeployStep) is None:
         yield StepFault(_("no candidate is running yet; put a deploy step before it"))
+
+
+def has_traffic(place: StepPosition) -> Iterator[StepFault]:
+    """The fault of a step that asks for quality before traffic, where real requests meet the candidate."""
+    if place.exposed_percent:
+        yield StepFault(_("the candidate already has real traffic; put the step before the first weight"))

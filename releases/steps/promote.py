@@ -18,7 +18,7 @@ from releases.held_workers import is_held
 from releases.messages import MessageTemplate, text
 from releases.models import Release, Service
 from releases.plans.step import StepFault, StepPosition, StepSpec
-from releases.reconcilers.bake import end_workers
+from releases.reconcilers.bake import LOOK_AT_BUDGET, end_workers
 from releases.reconcilers.base import ACTOR, Executor, finish_step
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.leaving import gateway_has_left
@@ -107,7 +107,9 @@ class PromoteExecutor(Executor[PromoteStep]):
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
             return blame(row, FAILED_AT_LAST(), now)
 
-        bake = timedelta(seconds=plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
+        plan = plan_of(row)
+        bake = timedelta(seconds=plan.bake_seconds) if row.stable_deployment else timedelta(0)
+        watches = bool(bake) and plan.bake_objective_percent is not None
         if row.stable_deployment and not bake and is_held(row.stable_deployment):
             bake = timedelta(seconds=1)
         began = now - self.elapsed(row, now)
@@ -148,7 +150,7 @@ class PromoteExecutor(Executor[PromoteStep]):
                 "bake_until": now + bake if bake else None,
             },
             write=serve,
-            after=bake or None,
+            after=(LOOK_AT_BUDGET if watches else bake) or None,
         )
 
 

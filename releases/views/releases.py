@@ -1,8 +1,10 @@
 """The list of releases, a release, and what people do with it."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+from allauth.account.authentication import get_authentication_records
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
@@ -105,9 +107,16 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
             request,
             _("The reason is longer than %(MAX_REASON)s characters.") % {"MAX_REASON": f"{MAX_REASON:,}"},
         )
-    answer = service(release, actor=actor, reason=reason)
+    more = {"signed_in_at": signed_in_at(request)} if wish == "approve" else {}
+    answer = service(release, actor=actor, reason=reason, **more)
     other = answer.pk if wish == "rollback" and answer.pk != pk else None
     return done(request, words.format(pk=pk), to=f"/releases/{other}/" if other else None)
+
+
+def signed_in_at(request: HttpRequest) -> datetime | None:
+    """Return the last sign-in of this session; None: not known."""
+    times = [one["at"] for one in get_authentication_records(request) if "at" in one]
+    return datetime.fromtimestamp(max(times), UTC) if times else None
 
 
 def _release(actor: Actor, pk: int) -> Release:

@@ -126,7 +126,7 @@ def test_what_is_gone_meanwhile_is_not_told(scene):
 def test_who_hears_a_bell_does_not_wait_for_a_receiver(scene, monkeypatch):
     endpoint = WebhookEndpoint.objects.get()
     offered, rung = [], []
-    monkeypatch.setattr("accounts.reconcilers.webhooks.post", lambda *_, **__: pytest.fail("It waits."))
+    monkeypatch.setattr("accounts.services.webhooks.post", lambda *_, **__: pytest.fail("It waits."))
     monkeypatch.setattr(tasks.advance, "delay", lambda *due: rung.append(due))
     monkeypatch.setattr(tasks, "_silent_until", 0.0)
     monkeypatch.setattr(taking, "offer", offered.append)

@@ -44,6 +44,17 @@ class PolicySerializer(serializers.Serializer[Any]):
         "least 50.",
     )
     judge = serializers.BooleanField(required=False, help_text="A judge step is required.")
+    fresh_sign_in = serializers.BooleanField(
+        required=False, help_text="Approvers must have just signed in; tokens cannot approve."
+    )
+    return_within_days = serializers.IntegerField(
+        min_value=0,
+        max_value=3650,
+        required=False,
+        allow_null=True,
+        help_text="A version that served within so many days may return without canary and approval; null: "
+        "every one that ever served.",
+    )
     plans = serializers.ListField(
         child=serializers.CharField(max_length=150),
         max_length=50,

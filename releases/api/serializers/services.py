@@ -12,6 +12,7 @@ from releases.api.serializers.policies import PolicySerializer
 from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
 from releases.selectors.services import SERVICE_STATES
+from releases.services.returning import FormerVersion
 from releases.states import ReleaseHeader
 from serving.engines.registry import SERVED_ENGINES
 from serving.worker_command import DEVICES
@@ -117,6 +118,35 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "created_by",
             "created_at",
         )
+
+
+@example(examples.FORMER_VERSION)
+class FormerVersionSerializer(serializers.Serializer[Any]):
+    """A version that served the service before."""
+
+    version = serializers.CharField(help_text="`model:version`")
+    served_until = serializers.DateTimeField()
+    release = serializers.IntegerField(source="release.pk", help_text="By which it came up last.")
+    plan = serializers.CharField(
+        source="plan.name", help_text="`return`, or the service's plan where the policy demands it."
+    )
+    skips = serializers.SerializerMethodField(help_text="Steps of the service's plan that are left out.")
+    seconds = serializers.FloatField(
+        allow_null=True, help_text="Duration of its last start; null: not known."
+    )
+    warm_workers = serializers.IntegerField(help_text="Kept without traffic: the return takes seconds.")
+    refusal = serializers.CharField(
+        allow_blank=True, help_text="Why nobody can return to it; empty: all may."
+    )
+
+    def get_skips(self, former: FormerVersion) -> list[str]:
+        return [step.spoken() for step in former.skips]
+
+
+@example(examples.RETURN)
+class ReturnSerializer(serializers.Serializer[Any]):
+    version = serializers.CharField(max_length=100, help_text="Name of a version that served before.")
+    reason = serializers.CharField(max_length=MAX_REASON)
 
 
 @example(examples.RELEASE_HEADER)

@@ -70,6 +70,25 @@ def _given(plan: str, image: str, bypass: str, override: str) -> dict[str, str]:
     return {"plan": plan, "image": image, "bypass": bypass, "override": override}
 
 
+@app.command("return")
+@confirmed("Return {service} to {version}? All its traffic goes there.")
+def return_to(
+    typer_context: typer.Context,
+    service: str,
+    version: Annotated[str, typer.Argument(help="Version that served before, such as chat:v3 or v3.")],
+    reason: RequiredReason = "",
+    wait: WaitForEnd = False,
+    wait_for: WaitFor = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """Return to a version that served before, without the steps that the release policy lets be skipped."""
+    context = context_of(typer_context)
+    body = {"version": version.rpartition(":")[2], "reason": reason}
+    release = context.client.create(at("services", service, "return"), body)
+    _announce(context, release)
+    _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
 @app.command("status")
 def status(
     typer_context: typer.Context,

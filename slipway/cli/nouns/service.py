@@ -53,6 +53,17 @@ LIVE_COLUMNS: Columns = {
 }
 
 
+FORMER_COLUMNS: Columns = {
+    "VERSION": "version",
+    "SERVED UNTIL": "served_until",
+    "RELEASE": "release",
+    "PLAN": "plan",
+    "SKIPS": lambda row: ", ".join(row["skips"]),
+    "SECONDS": "seconds",
+    "REFUSED": "refusal",
+}
+
+
 class ReleaseHeaderOption(StrEnum):
     OFF = "off"
     SECRET = "secret"  # noqa: S105 - a mode
@@ -229,6 +240,13 @@ def resume_automation(typer_context: typer.Context, name: str, reason: Reason = 
     context = context_of(typer_context)
     document = context.client.post(at("services", name, "resume-automation"), {"reason": reason})
     context.tell(document, f"Releases of {name} may start by themselves again.")
+
+
+@app.command("former")
+def former(typer_context: typer.Context, name: str) -> None:
+    """List versions that served before: when, and what returning to one takes."""
+    context = context_of(typer_context)
+    context.rows(context.client.get(at("services", name, "former-versions"))["results"], FORMER_COLUMNS)
 
 
 @app.command("list")

@@ -3,11 +3,12 @@ from typing import Any
 
 from django.utils import timezone
 
+from accounts.models import Membership, User
 from accounts.states import Right
 from clusters.models import Cluster
 from freezes.models import Freeze
 from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
-from releases.models import PodPatch, Release, Service, ServiceAdapter
+from releases.models import ApprovalDelegation, EnvironmentGraph, PodPatch, Release, Service, ServiceAdapter
 from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.world import adapter_of
@@ -42,6 +43,19 @@ def _frozen(scene: Scene) -> Mapping[str, Any]:
 
 def _rolled_back(scene: Scene) -> Mapping[str, Any]:
     Service.objects.filter(pk=scene.service.pk).update(automation_paused_by="ada")
+    return _service(scene)
+
+
+def _formerly_served(scene: Scene) -> Mapping[str, Any]:
+    """Let v1 serve after v0, which whoever has the right may return to."""
+    service = scene.service
+    for name in ("v0", "v1"):
+        version = scene.version("ready", name)
+        rows = Release.objects.filter(service=service, version=version, state="promoted")
+        if not rows.exists():
+            own = {"service": service, "team": scene.team, "version": version, "state": "promoted"}
+            Release.objects.create(**own, plan_name="direct", plan=DIRECT_PLAN, plan_hash="0" * 64)
+    Release.objects.filter(service=service).exclude(state="promoted").delete()
     return _service(scene)
 
 
@@ -90,6 +104,53 @@ def _because(scene: Scene) -> Mapping[str, Any]:
     return {"reason": "because"}
 
 
+def _delegation(scene: Scene) -> Mapping[str, Any]:
+    row = ApprovalDelegation.objects.create(team=scene.team, person=scene.user, delegate=_member(scene))
+    return {"pk": row.pk}
+
+
+def _member(scene: Scene) -> User:
+    member = User.objects.get_or_create(username="there")[0]
+    Membership.objects.get_or_create(user=member, team=scene.team, defaults={"role": "viewer"})
+    return member
+
+
+def _new_delegation(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.team.name, "delegate": _member(scene).username}
+
+
+def _environments(scene: Scene) -> Mapping[str, Any]:
+    """Let v2 serve in staging and v1 in production."""
+    staging, _made = Service.objects.get_or_create(
+        team=scene.team,
+        name=f"staging-{scene.team.pk}",
+        defaults={
+            "model": scene.model,
+            "cluster": scene.cluster,
+            "engine": "echo",
+            "stable_version": scene.version("ready", "v2"),
+        },
+    )
+    Release.objects.filter(service=scene.service).delete()
+    Service.objects.filter(pk=scene.service.pk).update(plan_name="direct")
+    graph, is_new = EnvironmentGraph.objects.get_or_create(team=scene.team, name="chat")
+    if is_new:
+        rows = {"staging": (staging, []), "production": (scene.service, ["staging"])}
+        for number, (name, (service, after)) in enumerate(rows.items()):
+            graph.stages.create(position=number, name=name, service=service, after=after)
+    return {"pk": graph.pk}
+
+
+def _new_environments(scene: Scene) -> Mapping[str, Any]:
+    _environments(scene)
+    stages = [
+        {"name": "one", "service": f"staging-{scene.team.pk}"},
+        {"name": "two", "service": scene.service.name},
+    ]
+    return {"team": scene.team.name, "name": new_name(), "stages": stages}
+
+
+DIRECT_PLAN = builtin_plan("direct").model_dump(mode="json")
 ROUTES = [
     Route("GET", "services/", Access.SIGNED_IN, owned=False),
     Route(
@@ -121,6 +182,31 @@ ROUTES = [
         Right.SERVICES_WRITE,
         fill=_service,
         body=lambda scene: {"release_header": "off"},
+    ),
+    Route("GET", "environments/", Access.SIGNED_IN, owned=False),
+    Route("POST", "environments/", Right.SERVICES_WRITE, body=_new_environments, status=201, owned=False),
+    Route("GET", "environments/{pk}/", Right.READ, fill=_environments),
+    Route("DELETE", "environments/{pk}/", Right.SERVICES_WRITE, fill=_environments, status=204),
+    Route(
+        "POST",
+        "environments/{pk}/promote/",
+        Right.RELEASES_START,
+        fill=_environments,
+        body=lambda _scene: {"stage": "production"},
+        status=202,
+    ),
+    Route("GET", "delegations/", Access.SIGNED_IN, owned=False),
+    Route("GET", "delegations/{pk}/", Right.READ, fill=_delegation),
+    Route("POST", "delegations/", Right.RELEASES_APPROVE, body=_new_delegation, status=201, owned=False),
+    Route("DELETE", "delegations/{pk}/", Right.RELEASES_APPROVE, fill=_delegation, status=204),
+    Route("GET", "services/{service}/former-versions/", Right.READ, fill=_formerly_served),
+    Route(
+        "POST",
+        "services/{service}/return/",
+        Right.RELEASES_OPERATE,
+        fill=_formerly_served,
+        body=lambda _scene: {"version": "v0", "reason": "because"},
+        status=202,
     ),
     Route("POST", "services/{service}/resume-automation/", Right.RELEASES_OPERATE, fill=_rolled_back),
     Route("GET", PATCHES, Right.READ, fill=_service),

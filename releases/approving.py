@@ -1,0 +1,68 @@
+"""Who may approve what: by whose right, and which approvals count under the policy of now."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accounts.models import User
+from accounts.selectors import may, people_with
+from accounts.states import Right
+from common.actor import Actor
+from common.reconcile import kernel
+from releases.models import Approval, ApprovalDelegation, Release
+from releases.plans.step import ApprovalTerms
+from releases.policy import ReleasePolicy, stricter
+from releases.selectors.plans import policy_at_start, policy_of
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRules:
+    """What an approval of a release takes now: its plan, the policy at its start and the policy of now."""
+
+    policy: ReleasePolicy
+    policy_hash: str
+    people: int
+
+    def counts(self, approval: Approval) -> bool:
+        """Whether it was given under the policy of now. Approvals of the release before say of none."""
+        return approval.policy_hash in ("", self.policy_hash)
+
+
+def rules_of(release: Release, terms: ApprovalTerms) -> ApprovalRules:
+    now = policy_of(release.service)
+    document = json.dumps(now.to_dict(), sort_keys=True)
+    policy = stricter(policy_at_start(release), now)
+    digest = hashlib.sha256(document.encode()).hexdigest()
+    return ApprovalRules(policy, digest, max(terms.people, policy.people))
+
+
+def void_of(release: Release, given: Sequence[Approval], terms: ApprovalTerms) -> list[Approval]:
+    """Return the approvals that a change of the policy has made void; two queries where there are any."""
+    if not given:
+        return []
+    rules = rules_of(release, terms)
+    return [one for one in given if not rules.counts(one)]
+
+
+def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | None:
+    """Return the person who is away in whose place the actor may approve; None: nobody."""
+    rows = ApprovalDelegation.objects.in_force(kernel.clock()).filter(
+        team=release.team_id, delegate=actor.user_id
+    )
+    if actor.user_id is None or not rows.exists() or not may(actor, Right.READ, release.team_id):
+        return None
+    right = Right.PEOPLE_ADMIN if terms.role == "admin" else Right.RELEASES_APPROVE
+    people = people_with(right, release.team_id).filter(pk__in=rows.values("person"))
+    if terms.separate_requester and release.requested_by_id is not None:
+        people = people.exclude(pk=release.requested_by_id)
+    if (named := policy_at_start(release).approvers) is not None:
+        people = people.filter(username__in=named)
+    return people.order_by("username").first()
+
+
+def may_approve(release: Release, actor: Actor, terms: ApprovalTerms) -> bool:
+    """Whether the actor has the right that the step asks for."""
+    if not may(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name):
+        return False
+    return terms.role != "admin" or may(actor, Right.PEOPLE_ADMIN, release.team)

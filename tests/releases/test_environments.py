@@ -1,0 +1,101 @@
+"""Environments show which version is where and promote it along an edge; a service is copied elsewhere."""
+
+import pytest
+
+from accounts import actors
+from accounts.models import User
+from common.errors import Invalid, NotAllowed
+from releases.errors import NotPossibleNow
+from releases.events import ReleaseEnded
+from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
+from releases.selectors.environments import stages_of
+from releases.services.environments import copy_service, create_environments, promote
+from releases.states import ReleaseState as S
+from releases.subscribers import promote_in_environments
+from tests.cast import SYSTEM, client_of
+from tests.clusters.world import version_of
+from tests.releases.world import Scene
+
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+
+
+def staged(scene: Scene, *, is_automatic: bool = False) -> EnvironmentGraph:
+    """Let v3 serve in staging, before the scene's service, where v1 serves."""
+    version_of(scene.team, "story:v2")
+    newest = version_of(scene.team, "story:v3")
+    staging = copy_service(scene.service, name="staging", cluster=scene.cluster, actor=SYSTEM)
+    Release.objects.filter(service=staging).update(state=S.PROMOTED, version=newest, next_at=None)
+    Service.objects.filter(pk=staging.pk).update(stable_version=newest, slots=9)
+    stages = [
+        {"name": "staging", "service": "staging"},
+        {"name": "production", "service": scene.name, "is_automatic": is_automatic},
+    ]
+    return create_environments(actor=SYSTEM, team=scene.team, name="chat", stages=stages)
+
+
+def test_stages_tell_what_is_ahead_what_drifts_and_what_came_past_them(scene: Scene) -> None:
+    staging, production = stages_of(staged(scene))
+    assert (staging.depth, staging.upstream, staging.ahead) == (0, None, ())
+    assert [one.name for one in production.ahead] == ["v2", "v3"]
+    assert production.next_version is not None
+    assert (production.next_version.name, production.drift, production.is_foreign) == ("v3", ("slots",), True)
+
+
+def test_a_promotion_releases_what_the_stage_before_serves_by_the_plan(scene: Scene) -> None:
+    graph = staged(scene)
+    with pytest.raises(NotPossibleNow):
+        promote(graph, stage="staging", actor=scene.requester)
+    scene.release = promote(graph, stage="production", actor=scene.requester)
+    assert (scene.release.plan_name, scene.release.version.name) == ("swift", "v3")
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    production = stages_of(graph)[1]
+    assert (production.next_version, production.ahead, production.is_foreign) == (None, (), False)
+
+
+def test_an_automatic_stage_follows_up_to_its_plans_approval_and_keeps_why_it_does_not(scene: Scene) -> None:
+    staged(scene, is_automatic=True)
+    first = Release.objects.get(service__name="staging")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    scene.release = Release.objects.latest("pk")
+    assert scene.release.service == scene.service
+    scene.run_until_state(S.WAITING_APPROVAL)
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    assert "is being released" in EnvironmentStage.objects.get(name="production").refusal
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.ROLLED_BACK))
+
+
+def test_a_graph_that_makes_no_sense_is_refused_with_every_fault(scene: Scene) -> None:
+    stages = [
+        {"name": "a", "service": scene.name},
+        {"name": "a", "service": scene.name, "after": ["z"]},
+        {"name": "b", "service": "nowhere"},
+    ]
+    with pytest.raises(Invalid) as refused:
+        create_environments(actor=SYSTEM, team=scene.team, name="chat", stages=stages)
+    assert len(refused.value.fields["stages"]) == 3
+    stranger = actors.of_user(User.objects.create(username="eve"))
+    with pytest.raises(NotAllowed):
+        create_environments(actor=stranger, team=scene.team, name="chat", stages=stages)
+
+
+def test_the_page_promotes(scene: Scene) -> None:
+    graph = staged(scene)
+    client = client_of(User.objects.get(username="ada"))
+    page = client.get("/environments/").content.decode()
+    assert "Promote v3 to production?" in page
+    client.post(f"/environments/{graph.pk}/production/promote/", {"reason": ""})
+    assert Release.objects.latest("pk").version.name == "v3"
+    text = f"one: staging\ntwo: {scene.name} < one !"
+    client.post("/environments/+new/", {"team": scene.team.name, "name": "again", "stages": text})
+    assert [row.is_automatic for row in EnvironmentGraph.objects.get(name="again").stages.all()] == [
+        False,
+        True,
+    ]
+
+
+def test_a_copy_has_the_settings_and_the_version_of_the_first(scene: Scene) -> None:
+    made = copy_service(scene.service, name="elsewhere", cluster=scene.cluster, actor=scene.requester)
+    assert (made.engine, made.replicas, made.plan_name) == ("echo", 2, "swift")
+    assert Release.objects.get(service=made).version == scene.v1
