@@ -84,7 +84,15 @@ def submit(scene: Scene, path: str, *, release: str = "", **order: Any) -> str:
     headers = {"x-release": release} if release else {}
     answer = httpx2.post(f"{scene.gateway}/{SERVICE}/{path}", json=order, headers=headers, timeout=30)
     assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
+    job_id = str(answer.json()["id"])
+    eventually(lambda: is_listed(scene, job_id), seconds=60, every=0.2)
+    return job_id
+
+
+def is_listed(scene: Scene, job_id: str) -> bool:
+    """The control plane follows the queue within seconds."""
+    rows = scene.admin.get(at("jobs"), service=SERVICE)["results"]
+    return job_id in {one["id"] for one in rows}
 
 
 def job(scene: Scene, job_id: str) -> Document:
