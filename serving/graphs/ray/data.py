@@ -144,7 +144,7 @@ def _rows(rows: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error.__cause__ or error).splitlines() if line.strip()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
 
