@@ -14,6 +14,18 @@ class ItemFailed(Exception):
     """An item's result cannot be made; the text is the reason."""
 
 
+class ItemExpired(ItemFailed):
+    """Its deadline has passed."""
+
+
+class EntryFull(ItemFailed):
+    """As many items wait as the plan allows."""
+
+
+class ItemForgotten(GraphError):
+    """The item, or its inputs, are no longer kept."""
+
+
 def user_line() -> tuple[str, int]:
     """The file and line of the user's code that called into this package."""
     frame = sys._getframe(1)

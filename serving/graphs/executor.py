@@ -9,48 +9,30 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from serving.graphs.counters import GraphCounters, Span
+from serving.graphs.call_records import CallRecords
+from serving.graphs.counters import GraphCounters
 from serving.graphs.description import ValueSource
-from serving.graphs.errors import GraphError, ItemFailed
-from serving.graphs.item_state import ItemState, PackedRef, Unit, packed_in
-from serving.graphs.memory import MemoryPool, PackedValue
+from serving.graphs.errors import EntryFull, GraphError, ItemExpired, ItemFailed, ItemForgotten
+from serving.graphs.item_records import ItemRecord, ItemRecords, Outputs, Progress, SubmittedItem
+from serving.graphs.item_state import ItemState, PackedRef, Unit
+from serving.graphs.memory import MemoryPool
 from serving.graphs.plan import GraphPlan
 from serving.graphs.replica_set import ReplicaSet
 from serving.graphs.replicas import Replica, ReplicaCall, RequestWriter
 from serving.graphs.routes import PartMode
-from serving.graphs.scheduler import ONLINE, GraphScheduler, Happened, Lease, UnitResult
+from serving.graphs.scheduler import OFFLINE, ONLINE, GraphScheduler, Happened, Lease, UnitResult
 from serving.graphs.wire import BodyReader
 from serving.runtime.frames import Frame, Meta
 
 log = logging.getLogger(__name__)
 
 ARENA_BYTES = 512 << 20
-CELLS = 1_024
-KEPT_SPANS = 50_000
-LOOK_EVERY_SECONDS = 0.25
-TEMPLATE_THREADS = 1
-"""Processes with other numbers of threads run the file themselves: libraries read it when they are loaded."""
-Outputs = dict[str, tuple[str, bytes]]
-"""Suffix and bytes of each output of an item."""
-Progress = Callable[[str, int, int], None]
-"""Told of each node that is over, with how many are, and of how many."""
-
-
-@dataclass(eq=False)
-class _Submitted:
-    id: int
-    inputs: Mapping[str, bytes]
-    priority: int
-    outcome: "asyncio.Future[Outputs]"
-    progress: Progress | None
-    timer: asyncio.TimerHandle | None = None
-    told: set[str] = field(default_factory=set)
 
 
 class GraphExecutor:
@@ -60,21 +42,22 @@ class GraphExecutor:
     def __init__(
         self, file: Path, plan: GraphPlan | Mapping[str, Any] | None = None, *, arena_bytes: int = ARENA_BYTES
     ) -> None:
-        self._file = file.resolve()
         self._wanted_plan = plan
         self._pool = MemoryPool(arena_bytes)
         self._processes = ReplicaSet(file, self._pool, on_ready=self._pump, on_broken=self._break)
-        self._waiting: deque[_Submitted] = deque()
-        self._inside: dict[int, _Submitted] = {}
+        self._waiting: deque[SubmittedItem] = deque()
+        self._inside: dict[int, SubmittedItem] = {}
         self._ids = itertools.count(1)
         self._leases = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._is_pumping, self._is_stopped = False, True
         self._switching = asyncio.Lock()
         self._room = asyncio.Event()
-        self._began = time.monotonic()
-        self.spans: deque[Span] = deque(maxlen=KEPT_SPANS)
+        self.calls = CallRecords()
         self._ended = {"done": 0, "failed": 0, "cancelled": 0}
+        self._records = ItemRecords()
+        self._switched: asyncio.Task[None] | None = None
+        self.switch_problem = ""
 
     # Its life
 
@@ -93,7 +76,7 @@ class GraphExecutor:
         except BaseException:
             await self.stop()
             raise
-        self._began = time.monotonic()
+        self.calls.began = time.monotonic()
         self._is_stopped = False
 
     async def stop(self) -> None:
@@ -120,6 +103,26 @@ class GraphExecutor:
         one goes, one at a time, so no more than one process comes on top of the larger plan. Raises
         ProtocolError for a plan of another graph."""
         wanted = plan if isinstance(plan, GraphPlan) else GraphPlan.parse(plan, self.graph)
+        await self._switch(wanted)
+
+    def begin_switch(self, plan: Mapping[str, Any]) -> None:
+        """As `switch`, and goes on at once: `is_switching` says when it is over, `switch_problem` why it
+        failed."""
+        wanted = GraphPlan.parse(plan, self.graph)
+        self.switch_problem = ""
+        self._switched = asyncio.create_task(self._switch(wanted))
+        self._switched.add_done_callback(self._switch_ended)
+
+    def _switch_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the plan was not taken over: %s", error)
+            self.switch_problem = str(error)
+
+    @property
+    def is_switching(self) -> bool:
+        return self._switching.locked()
+
+    async def _switch(self, wanted: GraphPlan) -> None:
         async with self._switching:
             self._scheduler.plan = replace(wanted, tasks=dict(self._scheduler.plan.tasks))
             for task, one in wanted.tasks.items():
@@ -142,16 +145,21 @@ class GraphExecutor:
         priority: int = ONLINE,
         deadline_seconds: float | None = None,
         progress: Progress | None = None,
+        retry_of: int = 0,
     ) -> tuple[int, "asyncio.Future[Outputs]"]:
         """The item's number, and its outputs; the future raises ItemFailed. Encoded bytes wait at the entry
-        until there is room. Cancelling the future cancels the item."""
+        until there is room, as many as the plan allows. Cancelling the future cancels the item."""
         missing = [one.name for one in self.graph.inputs if one.name not in inputs]
         if missing or len(inputs) != len(self.graph.inputs):
             raise GraphError(f"an item needs {', '.join(one.name for one in self.graph.inputs)}")
         loop = asyncio.get_running_loop()
-        one = _Submitted(next(self._ids), dict(inputs), priority, loop.create_future(), progress)
+        one = SubmittedItem(next(self._ids), dict(inputs), priority, loop.create_future(), progress, retry_of)
         if self._is_stopped or self._processes.broken:
             one.outcome.set_exception(ItemFailed(self._processes.broken or "the graph was stopped"))
+            return one.id, one.outcome
+        most = self.plan.entry.waiting
+        if most and len(self._waiting) >= most:
+            one.outcome.set_exception(EntryFull(f"{most} items wait already"))
             return one.id, one.outcome
         if deadline_seconds is not None:
             one.timer = loop.call_later(deadline_seconds, self._expire, one)
@@ -160,25 +168,35 @@ class GraphExecutor:
         self._pump()
         return one.id, one.outcome
 
-    def _expire(self, one: _Submitted) -> None:
-        self._drop(one, "its deadline has passed", is_cancelled=False)
+    def retry(self, item: int) -> int:
+        """Run a failed item again, as one of its own whose number is returned. Raises ItemForgotten."""
+        record = self._records.get(item)
+        if not record.inputs:
+            raise ItemForgotten(f"the inputs of item {item} are no longer kept")
+        number, outcome = self.submit(record.inputs, priority=OFFLINE, retry_of=item)
+        # Its record says how it ended.
+        outcome.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return number
+
+    def _expire(self, one: SubmittedItem) -> None:
+        self._drop(one, ItemExpired("its deadline has passed"))
 
     def cancel(self, item: int) -> None:
         for one in [*self._waiting, *self._inside.values()]:
             if one.id == item:
-                self._drop(one, "it was cancelled", is_cancelled=True)
+                self._drop(one, ItemFailed("it was cancelled"), is_cancelled=True)
 
-    def _drop(self, one: _Submitted, reason: str, *, is_cancelled: bool) -> None:
+    def _drop(self, one: SubmittedItem, error: ItemFailed, *, is_cancelled: bool = False) -> None:
+        if not one.outcome.done():
+            one.outcome.set_exception(error)
         if one in self._waiting:
             self._waiting.remove(one)
-            self._ended["cancelled" if is_cancelled else "failed"] += 1
-            if not one.outcome.done():
-                one.outcome.set_exception(ItemFailed(reason))
+            self._over(one, "cancelled" if is_cancelled else "failed", str(error))
         elif one.id in self._inside:
-            self._take(self._scheduler.end(one.id, reason, is_cancelled=is_cancelled))
+            self._take(self._scheduler.end(one.id, str(error), is_cancelled=is_cancelled))
             self._pump()
 
-    def _settled(self, one: _Submitted, outcome: "asyncio.Future[Outputs]") -> None:
+    def _settled(self, one: SubmittedItem, outcome: "asyncio.Future[Outputs]") -> None:
         if one.timer is not None:
             one.timer.cancel()
         if outcome.cancelled():
@@ -217,7 +235,6 @@ class GraphExecutor:
             one = self._waiting.popleft()
             self._inside[one.id] = one
             inputs = {name: self._pool.add_input(data) for name, data in one.inputs.items()}
-            one.inputs = {}
             _, happened = self._scheduler.admit(one.id, inputs, now=time.monotonic(), priority=one.priority)
             self._take(happened)
         if self._has_room():
@@ -266,7 +283,7 @@ class GraphExecutor:
             self._result(unit, one, reader, replica.arena)
             for unit, one in zip(lease.units, meta["results"], strict=True)
         ]
-        self._measure(replica, lease, results, meta, now)
+        self.calls.measure(self._processes.counters[replica.task], replica, lease, results, meta, now)
         if meta["is_held"]:
             replica.held[call.number] = call.pinned
         else:
@@ -288,7 +305,7 @@ class GraphExecutor:
     def _lost(self, call: ReplicaCall, reason: str) -> None:
         now = time.monotonic()
         for unit in call.lease.units:
-            self._span(call.replica, call.lease, unit, now, "retried")
+            self.calls.add(call.replica, call.lease, unit, now, "retried")
         for value in call.pinned:
             self._pool.unpin(value)
         self._take(self._scheduler.lost(call.lease, reason, now))
@@ -297,16 +314,38 @@ class GraphExecutor:
     def _take(self, happened: Happened) -> None:
         for end in happened.ended:
             one = self._inside.pop(end.item.id)
-            kind = "cancelled" if end.is_cancelled else "failed" if end.reason else "done"
-            self._ended[kind] += 1
+            state = "cancelled" if end.is_cancelled else "failed" if end.reason else "done"
+            outputs = {} if end.reason else self._outputs(end.item)
+            self._over(one, state, end.reason, outputs)
             if one.outcome.done():
                 continue
             if end.reason:
                 one.outcome.set_exception(ItemFailed(end.reason))
             else:
-                one.outcome.set_result(self._outputs(end.item))
+                one.outcome.set_result(outputs)
         for value in happened.freed:
             self._pool.free(value)
+
+    def _over(self, one: SubmittedItem, state: str, reason: str, outputs: Outputs | None = None) -> None:
+        self._ended[state] += 1
+        record = one.record(state)
+        record.reason = reason
+        record.inputs = {} if state == "cancelled" else one.inputs
+        record.outputs = outputs or {}
+        self._records.add(record)
+
+    def records(self) -> list[ItemRecord]:
+        """Items that wait or run and those that are over, the newest first."""
+        waiting = [one.record("waiting") for one in reversed(self._waiting)]
+        running = [one.record("running") for one in reversed(self._inside.values())]
+        return [*waiting, *running, *self._records.newest()]
+
+    def kept_inputs(self) -> list[Mapping[str, bytes]]:
+        return self._records.inputs()
+
+    def record(self, item: int) -> ItemRecord:
+        """One that is over. Raises ItemForgotten."""
+        return self._records.get(item)
 
     def _outputs(self, item: ItemState) -> Outputs:
         return {
@@ -316,44 +355,6 @@ class GraphExecutor:
         }
 
     # What is told
-
-    def _measure(
-        self, replica: Replica, lease: Lease, results: list[UnitResult], meta: Meta, now: float
-    ) -> None:
-        counters = self._processes.counters[replica.task]
-        counters.peak_memory_bytes = max(counters.peak_memory_bytes, meta["peak"])
-        if any(unit.derived is None for unit in lease.units):
-            counters.observe(len(lease.units), meta["seconds"], meta["cpu"])
-        for unit, result in zip(lease.units, results, strict=True):
-            if unit.derived is not None:
-                continue
-            counters.wait_seconds += lease.began - unit.queued
-            if isinstance(result, str):
-                counters.failed += 1
-            else:
-                counters.items += 1
-                counters.bytes_out += sum(_size(ref) for ref in result.values())
-            self._span(replica, lease, unit, now, "failed" if isinstance(result, str) else "ok")
-
-    def _span(self, replica: Replica, lease: Lease, unit: Unit, now: float, outcome: str) -> None:
-        if unit.derived is not None:
-            return
-        began = self._began
-        self.spans.append(
-            Span(
-                unit.item.id,
-                unit.node,
-                replica.task,
-                replica.number,
-                unit.element,
-                unit.queued - began,
-                lease.began - began,
-                now - began,
-                len(lease.units),
-                unit.attempt + unit.deaths,
-                outcome,
-            )
-        )
 
     def _report(self, lease: Lease) -> None:
         for unit in lease.units:
@@ -381,7 +382,7 @@ class GraphExecutor:
             )
             one.retried = self._scheduler.retried[task]
         return GraphCounters(
-            elapsed_seconds=time.monotonic() - self._began,
+            elapsed_seconds=time.monotonic() - self.calls.began,
             done=self._ended["done"],
             failed=self._ended["failed"],
             cancelled=self._ended["cancelled"],
@@ -390,7 +391,3 @@ class GraphExecutor:
             memory_bytes=self._pool.used,
             tasks=self._processes.counters,
         )
-
-
-def _size(ref: Any) -> int:
-    return sum(value.size for value in packed_in(ref) if isinstance(value, PackedValue))

@@ -11,7 +11,8 @@ from typing import Any
 from serving.graphs.counters import GraphCounters
 from serving.graphs.encoding import LARGEST_INPUT_BYTES, decode_named, encode_output
 from serving.graphs.errors import GraphError, ItemFailed
-from serving.graphs.executor import GraphExecutor, Outputs
+from serving.graphs.executor import GraphExecutor
+from serving.graphs.item_records import Outputs
 from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph
 from serving.graphs.serial import SerialRun

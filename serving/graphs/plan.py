@@ -12,7 +12,8 @@ from serving.fields import Fields, ProtocolError
 from serving.graphs.description import LARGEST_BATCH, LONGEST_WAIT_MS, GraphDescription, TaskDescription
 
 PLAN_FORMAT = 1
-MOST_REPLICAS = 256
+MOST_PROCESSES = 4_096
+"""Processes of one task."""
 DEVICES_OF_PLANS = ("cpu", "cuda")
 
 
@@ -38,10 +39,12 @@ def gpu_of(plan: TaskPlan, number: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryLimits:
-    """Limits of what is inside at a time. What waits beyond them waits as encoded bytes outside."""
+    """Limits of what is inside at a time. What waits beyond them waits as encoded bytes outside: `waiting`
+    items at most, then others are refused; 0: no limit."""
 
     items: int = 16
     bytes: int = 1 << 30
+    waiting: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,9 @@ class GraphPlan:
         return cls(
             tasks={name: _task_plan(name, one, graph.task(name)) for name, one in tasks.items()},
             entry=EntryLimits(
-                items=entry.whole("items", low=1, high=100_000), bytes=entry.whole("bytes", low=1 << 16)
+                items=entry.whole("items", low=1, high=100_000),
+                bytes=entry.whole("bytes", low=1 << 16),
+                waiting=entry.whole("waiting") if "waiting" in entry.data else 0,
             ),
             graph=graph.name,
             digest=graph.digest,
@@ -116,7 +121,7 @@ def _task_plan(name: str, data: object, task: TaskDescription) -> TaskPlan:
     if size > task.max_size:
         raise ProtocolError(f"max_size of {name} must be at most its batch's, {task.max_size}")
     return TaskPlan(
-        replicas=one.whole("replicas", low=1, high=MOST_REPLICAS),
+        replicas=one.whole("replicas", low=1, high=MOST_PROCESSES),
         max_size=size,
         wait_ms=one.number("wait_ms", high=LONGEST_WAIT_MS),
         threads=one.whole("threads", low=1, high=4_096),

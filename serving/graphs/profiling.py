@@ -4,10 +4,12 @@ Every task runs in a process of its own, as it will be served. Standard library 
 tasks use cards.
 """
 
+import hashlib
 import multiprocessing
 import os
 import pickle
 import platform
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +25,7 @@ from serving.graphs.loading import load_graph
 from serving.graphs.offline import items_of
 from serving.graphs.program import Graph
 from serving.graphs.serial import SerialRun, call_alone, look_up
+from serving.leash import end_with_parent
 from serving.runtime.gpu_model import Files
 
 MOST_ITEMS = 32
@@ -97,7 +100,12 @@ def profile(file: Path, source: Path, *, device: str = "cpu") -> dict[str, Any]:
         tasks.append(asdict(figures))
     if not tasks:
         raise GraphError(f"{graph.name}: no task ran on {device}: give items that reach one")
-    return {"machine": this_machine(device), "tasks": tasks}
+    return {
+        "digest": graph.description.digest,
+        "code": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "machine": this_machine(device),
+        "tasks": tasks,
+    }
 
 
 def record_calls(graph: Graph, directory: Path, source: Path) -> tuple[dict[str, RecordedCalls], int]:
@@ -293,6 +301,7 @@ def _apart(work: Callable[[], Any]) -> Any:
 
 
 def _answer(work: Callable[[], Any], sender: Any) -> None:
+    end_with_parent(signal.SIGKILL)
     try:
         answer: tuple[Any, BaseException | None] = (work(), None)
     except GraphError as error:

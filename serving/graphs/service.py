@@ -17,10 +17,11 @@ from typing import Any
 from serving.fields import ProtocolError
 from serving.graphs.counters import timeline
 from serving.graphs.encoding import MEDIA_TYPES, encode_output
-from serving.graphs.errors import GraphError, ItemFailed
-from serving.graphs.executor import GraphExecutor, Outputs
+from serving.graphs.errors import EntryFull, GraphError, ItemExpired, ItemFailed, ItemForgotten
+from serving.graphs.executor import GraphExecutor
+from serving.graphs.item_records import Outputs
 from serving.graphs.program import Graph
-from serving.protocol import PREFIX_HEADER
+from serving.graphs.self_profile import SelfProfile
 from serving.runtime.app import App, OwnProcess
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.context import context, deadline, runtime
@@ -46,9 +47,14 @@ def app_of(graph: Graph, file: Path) -> App:
     app.post("/run")(client.run)
     app.stream("/run/stream")(client.run_stream)
     app.get("/graph")(client.graph)
-    app.get("/counters")(client.counters)
-    app.get("/timeline")(client.timeline)
-    app.post("/plan")(client.plan)
+    app.control("GET", "/counters")(client.counters)
+    app.control("GET", "/timeline")(client.timeline)
+    app.control("GET", "/items")(client.items)
+    app.control("GET", "/items/content")(client.content)
+    app.control("POST", "/items/retry")(client.retry)
+    app.control("POST", "/plan")(client.plan)
+    app.control("GET", "/profile")(client.profile)
+    app.control("POST", "/profile")(client.begin_profile)
     return app
 
 
@@ -75,7 +81,8 @@ class GraphServer:
             return str(error)
         self.address.parent.mkdir(mode=0o700, exist_ok=True)
         self.address.unlink(missing_ok=True)
-        await asyncio.start_unix_server(partial(_Connection.serve, executor), self.address)
+        serve = partial(_Connection.serve, executor, SelfProfile(self._file.resolve()))
+        await asyncio.start_unix_server(serve, self.address)
         ready()
         reason = await executor.died()
         await executor.stop()
@@ -87,13 +94,19 @@ class _Connection:
 
     @staticmethod
     async def serve(
-        executor: GraphExecutor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        executor: GraphExecutor,
+        profile: SelfProfile,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         frames = FrameReader()
         try:
             while data := await reader.read(READ_BYTES):
                 for _, meta, body in frames.feed(data):
-                    kind, answer, piece = await _Connection._answer(executor, meta, body, reader, writer)
+                    if meta["ask"] == "profile":
+                        kind, answer, piece = _profiled(executor, profile, begins=meta["begins"])
+                    else:
+                        kind, answer, piece = await _Connection._answer(executor, meta, body, reader, writer)
                     writer.write(pack_frame(kind, answer, piece))
                     await writer.drain()
                     return
@@ -112,13 +125,29 @@ class _Connection:
     ) -> tuple[Frame, Meta, bytes]:
         match meta["ask"]:
             case "counters":
-                return Frame.ANSWER, executor.counters().document(), b""
+                return Frame.ANSWER, _status(executor), b""
+            case "items":
+                chosen = [one for one in executor.records() if meta["state"] in ("", one.state)]
+                documents = [one.document() for one in chosen[: meta["most"]]]
+                return Frame.ANSWER, {"items": documents}, b""
+            case "content" | "retry":
+                try:
+                    if meta["ask"] == "retry":
+                        return Frame.ANSWER, {"item": executor.retry(meta["item"])}, b""
+                    return _content(executor, meta)
+                except ItemForgotten as error:
+                    return Frame.END, Problem(404, "Not kept", str(error)).document(), b""
             case "timeline":
-                found = timeline(executor.spans, since=meta["since"], item=meta["item"])
-                return Frame.ANSWER, {"spans": found}, b""
+                now = executor.counters().elapsed_seconds
+                since = now - meta["last"] if meta["last"] else meta["since"]
+                found = timeline(executor.calls.spans, since=since, item=meta["item"])
+                return Frame.ANSWER, {"elapsed_seconds": now, "spans": found}, b""
             case "plan":
                 try:
-                    await executor.switch(meta["plan"])
+                    if meta["waits"]:
+                        await executor.switch(meta["plan"])
+                    else:
+                        executor.begin_switch(meta["plan"])
                 except (ProtocolError, GraphError) as error:
                     return Frame.END, Problem(422, "Wrong plan", str(error)).document(), b""
                 return Frame.ANSWER, executor.plan.document(), b""
@@ -144,11 +173,43 @@ class _Connection:
         try:
             outputs = await outcome
         except ItemFailed as error:
-            status = 504 if "deadline" in str(error) else 422
+            status = 504 if isinstance(error, ItemExpired) else 429 if isinstance(error, EntryFull) else 422
             return Frame.END, Problem(status, "Item failed", str(error)).document(), b""
         described = [(name, suffix, len(data)) for name, (suffix, data) in outputs.items()]
         whole = b"".join(data for _, data in outputs.values())
         return Frame.ANSWER, {"item": number, "outputs": described}, whole
+
+
+def _status(executor: GraphExecutor) -> Meta:
+    """Counters with the plan that they are of."""
+    return {
+        **executor.counters().document(),
+        "digest": executor.graph.digest,
+        "plan": executor.plan.document(),
+        "is_switching": executor.is_switching,
+        "switch_problem": executor.switch_problem,
+    }
+
+
+def _profiled(executor: GraphExecutor, profile: SelfProfile, *, begins: bool) -> tuple[Frame, Meta, bytes]:
+    try:
+        if begins:
+            uses_cards = any(one.device == "cuda" for one in executor.plan.tasks.values())
+            profile.begin(executor.kept_inputs(), "cuda" if uses_cards else "cpu")
+    except GraphError as error:
+        return Frame.END, Problem(409, "No profile", str(error)).document(), b""
+    return Frame.ANSWER, profile.document(), b""
+
+
+def _content(executor: GraphExecutor, meta: Meta) -> tuple[Frame, Meta, bytes]:
+    """Bytes of an input or an output. Raises ItemForgotten."""
+    record, name = executor.record(meta["item"]), meta["name"]
+    if meta["is_input"] and name in record.inputs:
+        return Frame.ANSWER, {"suffix": "bin"}, record.inputs[name]
+    if not meta["is_input"] and name in record.outputs:
+        suffix, data = record.outputs[name]
+        return Frame.ANSWER, {"suffix": suffix}, data
+    raise ItemForgotten(f"{name!r} of item {meta['item']} is not kept")
 
 
 class GraphClient:
@@ -162,7 +223,7 @@ class GraphClient:
         for frame, meta, body in self._asked(*self._item(request, tells=False)):
             if frame is Frame.ANSWER:
                 return self._response(meta, body)
-        raise Problem(503, "Graph unavailable", "Its executor is being started again.")
+        raise _unavailable()
 
     def run_stream(self, request: Request) -> Iterator[Any]:
         """Run one item and tell its progress; the last event has the outputs, in base64."""
@@ -177,18 +238,39 @@ class GraphClient:
         return self._graph.description.document()
 
     def counters(self) -> dict[str, Any]:
-        """Counters of the run: items, queues, batches, busy seconds."""
+        """Counters of the run with its plan: items, queues, batches, busy seconds."""
         return self._one({"ask": "counters"})
 
-    def timeline(self, since: float = 0.0, item: int = 0) -> dict[str, Any]:
-        """Calls that ended after `since` seconds of the run, or those of one item."""
-        return self._one({"ask": "timeline", "since": since, "item": item or None})
+    def timeline(self, since: float = 0.0, last: float = 0.0, item: int = 0) -> dict[str, Any]:
+        """Calls that ended after `since` seconds of the run, in the `last` seconds, or those of one item."""
+        return self._one({"ask": "timeline", "since": since, "last": last, "item": item or None})
 
-    def plan(self, request: Request) -> dict[str, Any]:
-        """Take over another plan. At the worker alone: no gateway passes it on."""
-        if PREFIX_HEADER in request.headers:
-            raise Problem(404, "Not found", "Plans are changed by the control plane.")
-        return self._one({"ask": "plan", "plan": request.json()})
+    def items(self, state: str = "", most: int = 100) -> dict[str, Any]:
+        """Items, the newest first, or those in one state; failed ones with their reasons."""
+        return self._one({"ask": "items", "state": state, "most": most})
+
+    def content(self, item: int, name: str = "", of: str = "output") -> Response:
+        """Bytes of an output, or with `of=input` of an input, of an item that is over."""
+        asked = {"ask": "content", "item": item, "name": name, "is_input": of == "input"}
+        for _, meta, body in self._asked(asked, b""):
+            return Response(body, media_type=MEDIA_TYPES.get(meta["suffix"], "application/octet-stream"))
+        raise _unavailable()
+
+    def retry(self, item: int) -> dict[str, Any]:
+        """Run a failed item again, as a new one."""
+        return self._one({"ask": "retry", "item": item})
+
+    def plan(self, request: Request, waits: bool = True) -> dict[str, Any]:
+        """Take over another plan; with `waits=0` go on at once, and /counters says when it is done."""
+        return self._one({"ask": "plan", "plan": request.json(), "waits": waits})
+
+    def profile(self) -> dict[str, Any]:
+        """State of the profile that this worker takes of its tasks, and its report."""
+        return self._one({"ask": "profile", "begins": False})
+
+    def begin_profile(self) -> dict[str, Any]:
+        """Measure the tasks on this machine with inputs that were kept, while a core is free."""
+        return self._one({"ask": "profile", "begins": True})
 
     def _item(self, request: Request, *, tells: bool) -> tuple[Meta, bytes]:
         inputs = list(self._graph.inputs)
@@ -212,7 +294,7 @@ class GraphClient:
     def _one(self, meta: Meta) -> dict[str, Any]:
         for _, answer, _ in self._asked(meta, b""):
             return answer
-        raise Problem(503, "Graph unavailable", "Its executor is being started again.")
+        raise _unavailable()
 
     def _asked(self, meta: Meta, body: bytes) -> Iterator[tuple[Frame, Meta, bytes]]:
         """Frames of the executor up to its answer. Raises Problem."""
@@ -244,6 +326,10 @@ class GraphClient:
             suffix, data = outputs[""]
             return Response(data, media_type=MEDIA_TYPES[suffix])
         return Response(json.dumps(_documents(outputs)), media_type=MEDIA_TYPES["json"])
+
+
+def _unavailable() -> Problem:
+    return Problem(503, "Graph unavailable", "Its executor is being started again.")
 
 
 def _outputs(meta: Meta, body: bytes) -> Outputs:

@@ -32,7 +32,7 @@ class Indicator:
             current.indicate(self.name, float(value))
 
 
-Kind = Literal["call", "stream", "job"]
+Kind = Literal["call", "stream", "job", "control"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,11 @@ class App:
         """The handler is a generator: what it yields is sent at once, as server-sent events, or as it is when
         `media_type` names another type."""
         return self._route("stream", "POST", path, options)
+
+    def control(self, method: str, path: str, **options: Any) -> Callable[[F], F]:
+        """A route for whoever operates the worker: no gateway passes it on, no slot is needed, nothing is
+        counted. It answers while all of `processes` are busy, by a process of those for jobs."""
+        return self._route("control", method, path, options)
 
     def job(
         self,

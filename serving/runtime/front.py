@@ -82,7 +82,8 @@ class Front:
     def open(self) -> None:
         """All processes are ready."""
         self._routes = FrontRoutes(self._processes.description["routes"])
-        self.job_runner.start(len(self._processes.job))
+        has_jobs = any(route.kind == "job" for route in self._routes.listed)
+        self.job_runner.start(len(self._processes.job) if has_jobs else 0)
         gc.collect()
         gc.freeze()  # what is there by now stays, and need not be looked at again and again
 
@@ -111,6 +112,10 @@ class Front:
             if self._is_own(method, path, is_passed_on=PREFIX_HEADER in request.headers):
                 return OWN_BODY_BYTES
             found = None
+        if found is not None and found.kind == "control":
+            if PREFIX_HEADER in request.headers:
+                raise Problem(404, "Not found", "This is answered at the worker alone.")
+            return found.max_bytes
         headers = request.headers
         chosen_by = "client" if headers.get(CHOSEN_BY_HEADER) == "client" else "gateway"
         progress = Progress(chosen_by=chosen_by, traceparent=headers.get("traceparent", ""))
@@ -132,6 +137,8 @@ class Front:
         accepted: AcceptedRequest | None = request.context
         if accepted is None and request.path == PROFILE_PATH and request.method == "POST":
             self._spawn(self._profile(request))
+        elif accepted is None and (route := self._control_of(request)) is not None:
+            self._spawn(self._answer_control(request, route))
         elif accepted is None:
             request.answer(*self._own(request.path))
         elif (job := accepted.job) is not None:
@@ -185,6 +192,22 @@ class Front:
             request.answer_problem(problem)
         else:
             request.answer(200, "application/zip", traces)
+
+    def _control_of(self, request: HttpRequest) -> FrontRoute | None:
+        routes = self._routes
+        found = routes.exact.get((request.method, request.path)) if routes is not None else None
+        return found if found is not None and found.kind == "control" else None
+
+    async def _answer_control(self, request: HttpRequest, route: FrontRoute) -> None:
+        deadline = time.monotonic() + route.timeout_seconds
+        meta = request_meta(route, request.query, request.headers, {}, deadline=deadline)
+        try:
+            async with asyncio.timeout(route.timeout_seconds):
+                answered = await self._asked(self._processes.idle_jobs, meta, request.body)
+        except TimeoutError:
+            request.answer_problem(Problem(504, "Deadline passed"))
+        else:
+            request.answer(*answered)
 
     # Jobs
 

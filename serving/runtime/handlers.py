@@ -177,6 +177,8 @@ def openapi(app: App, handlers: list[RouteHandler], title: str) -> dict[str, Any
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     paths: dict[str, Any] = {}
     for handler in handlers:
+        if handler.route.kind == "control":
+            continue
         operation = handler.operation(schemas)
         paths.setdefault(handler.route.path, {})[handler.route.method.lower()] = operation
     return {

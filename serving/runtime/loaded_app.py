@@ -21,9 +21,10 @@ class LoadedApp:
 
     def _described(self, models: Mapping[str, type[GpuModel]], title: str) -> Meta:
         app = self.app
+        kinds = {one.kind for one in app.routes}
         return {
             "processes": app.processes,
-            "job_processes": app.job_processes if any(one.kind == "job" for one in app.routes) else 0,
+            "job_processes": app.job_processes if kinds & {"job", "control"} else 0,
             "abilities": app.abilities,
             "memory_mb": app.memory_mb,
             "own": [(one.name, one.count, one.load_seconds) for one in app.own_processes],

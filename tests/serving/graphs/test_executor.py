@@ -258,3 +258,26 @@ async def test_a_plan_for_another_graph_is_refused(app):
             await executor.switch(replace(executor.plan, digest="sha256:0").document())
         assert await outcomes(executor, [50]) == answers([50])
         assert json.loads(json.dumps(executor.counters().document()))["done"] == 1
+
+
+async def test_what_waits_beyond_the_limit_is_refused_and_a_failed_item_runs_again(app):
+    plan = planned()
+    plan["entry"] = {"items": 2, "bytes": 1 << 30, "waiting": 3}
+    async with running(app, plan) as executor:
+        ended = await outcomes(executor, list(range(20, 30)))
+        assert ended[:5] == answers(list(range(20, 25)))
+        assert set(ended[5:]) == {"3 items wait already"}
+
+        assert await outcomes(executor, [7]) == ["Risky: ValueError: 7 is poison"]
+        failed = next(one for one in executor.records() if one.state == "failed")
+        again = executor.retry(failed.item)
+        while executor.records()[0].state != "failed":
+            await asyncio.sleep(0.05)
+        assert (executor.record(again).retry_of, executor.record(again).reason) == (
+            failed.item,
+            "Risky: ValueError: 7 is poison",
+        )
+        done = executor.record(1)
+        assert (done.inputs, done.outputs[""][1]) == ({"x": b"20"}, b"201")
+        with pytest.raises(GraphError):
+            executor.retry(999)
