@@ -18,7 +18,7 @@ import httpx2
 
 from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import SampleTarget
-from controlplane.sample.stories import TEXT, TIDE, SampleStory
+from controlplane.sample.stories import TEXT, TIDE, TRANSLATE, SampleStory
 from slipway.client import ApiPath, Client, Document, ServerRefused, at
 
 FIRST_TEAM = "default"
@@ -80,6 +80,8 @@ def play(sample: SampleRun, *, bad: bool) -> None:
     for name in ("v1", "v2", *(["v3"] if bad else [])):
         ensure_version(sample, name)
     ensure_service(sample, place)
+    if sample.story is TRANSLATE:
+        _ensure_graph(sample, place)
     with traffic(sample, place):
         if bad:
             _release_bad(sample, place)
@@ -88,6 +90,18 @@ def play(sample: SampleRun, *, bad: bool) -> None:
         sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
         while True:
             time.sleep(60)
+
+
+def _ensure_graph(sample: SampleRun, place: SampleTarget) -> None:
+    """Make the graph as the service describes itself, so that its pages show what runs."""
+    graph = httpx2.get(f"{place.gateway_url}/{place.service}/graph", timeout=30).json()
+    name = graph["name"]
+    row = next((one for one in sample.client.each(at("graphs"), q=name) if one["name"] == name), None)
+    if row is None:
+        team = sample.client.get(at("models", sample.story.model))["team"]
+        body = {"name": name, "team": team, "version": f"{sample.story.model}:v1", "graph": graph}
+        row = sample.client.create(at("graphs"), {**body, "description": sample.story.about})
+    sample.say(f"Task graph {name}: {sample.client.url}/graphs/{row['id']}/")
 
 
 def play_tide(sample: SampleRun) -> None:
@@ -241,7 +255,7 @@ def ensure_service(sample: SampleRun, place: SampleTarget, version: str = "v1") 
             "description": story.service_about,
         } | place.body
         sample.client.create(at("services"), body)
-    sample.say(f"Starting {story.replicas} workers.")
+    sample.say(f"Starting {story.replicas} worker{'s' if story.replicas > 1 else ''}.")
     service = follow(
         sample,
         at("services", place.service),
