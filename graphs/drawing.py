@@ -21,6 +21,7 @@ class DrawnNode:
     facts: tuple[str, ...] = ()
     is_bottleneck: bool = False
     busy: float | None = None
+    is_live: bool = False
 
     @property
     def busy_width(self) -> float:
@@ -46,6 +47,7 @@ class NodeFacts:
     lines: tuple[str, ...] = ()
     is_bottleneck: bool = False
     busy: float | None = None
+    is_live: bool = False
 
 
 @dataclass(slots=True)
@@ -91,7 +93,11 @@ def draw(graph: GraphDescription, facts: Mapping[str, NodeFacts]) -> GraphDrawin
             at[name] = (x, y)
             known = facts.get(tasks.get(name, ""), NodeFacts())
             label = name[1:] or "output" if kinds[name] == "output" else name
-            nodes.append(DrawnNode(label, kinds[name], x, y, known.lines, known.is_bottleneck, known.busy))
+            nodes.append(
+                DrawnNode(
+                    label, kinds[name], x, y, known.lines, known.is_bottleneck, known.busy, known.is_live
+                )
+            )
     paths = tuple(_path(at[source], at[target]) for source, target in layers.edges)
     width = 2 * MARGIN + len(columns) * (WIDTH + ACROSS) - ACROSS
     height = 2 * MARGIN + tallest * (HEIGHT + DOWN) - DOWN

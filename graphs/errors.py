@@ -1,4 +1,4 @@
-from common.errors import Conflict, Invalid
+from common.errors import Conflict, Invalid, Missing
 
 
 class InvalidGraph(Invalid):
@@ -15,3 +15,7 @@ class GraphQuotaExceeded(Conflict):
 
 class RayOrderInvalid(Invalid):
     """The graph cannot run on Ray in that cluster as it is ordered."""
+
+
+class NotOfWorker(Missing):
+    """A worker, or what it keeps of an item, is not there."""

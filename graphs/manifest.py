@@ -20,9 +20,9 @@ from common.webhooks.catalogue import EventPayload, Ids, WebhookEventType
 from common.words import mentioning
 from graphs import selectors
 from graphs.events import GraphPlanMoved
-from graphs.models import Graph, TaskGraphPlan
-from graphs.reconcilers import GraphPlanReconciler
-from graphs.states import GraphPlanState, GraphState
+from graphs.models import Graph, GraphVersion, TaskGraphPlan
+from graphs.reconcilers import GraphPlanReconciler, GraphReconciler
+from graphs.states import AdaptMode, GraphItemState, GraphPlanState, GraphState, PlanKind
 from models_registry.references import VersionReferences, register_uses
 
 ICON = "sitemap"
@@ -30,6 +30,13 @@ PLAN = "graphs.taskgraphplan"
 AT_MOST = 20
 VERSIONS_OF_GRAPHS = VersionReferences(
     Graph.objects.all(), "version", "version__model", gettext_noop("task graph {}"), ("name",)
+)
+VERSIONS_OF_TASKS = VersionReferences(
+    GraphVersion.objects.all(),
+    "version",
+    "version__model",
+    gettext_noop("task graph {} (task {})"),
+    ("graph__name", "task"),
 )
 
 
@@ -61,14 +68,17 @@ def plan_payload(ids: Ids) -> EventPayload | None:
 
 
 MANIFEST = AppManifest(
-    reconcilers=(GraphPlanReconciler(),),
+    reconcilers=(GraphPlanReconciler(), GraphReconciler()),
     subjects=(
         Subject("graphs.graph", _("Task graph"), "/graphs/{pk}/", badges="graph"),
-        Subject(PLAN, _("Graph plan"), "/graphs/", badges="graph_plan"),
+        Subject(PLAN, _("Graph plan"), "/graphs/{graph_id}/plans/{pk}/", badges="graph_plan"),
     ),
     choices=(
         ChoiceSet(GraphState, badges="graph", schema="GraphState"),
         ChoiceSet(GraphPlanState, badges="graph_plan", schema="GraphPlanState"),
+        ChoiceSet(GraphItemState, badges="graph_item", schema="GraphItemState"),
+        ChoiceSet(AdaptMode, schema="GraphAdaptMode"),
+        ChoiceSet(PlanKind, schema="GraphPlanKind"),
     ),
     badges={
         "graph": {
@@ -82,6 +92,14 @@ MANIFEST = AppManifest(
             "failed": Badge(_("Failed"), "bad", "alert-octagon"),
             "active": Badge(_("Active"), "good", "circle-check"),
             "replaced": Badge(_("Replaced"), "idle", "arrow-forward-up"),
+            "dismissed": Badge(_("Dismissed"), "idle", "circle-minus"),
+        },
+        "graph_item": {
+            "waiting": Badge(_("Waiting"), "idle", "hourglass"),
+            "running": Badge(_("Running"), "busy", "loader-2"),
+            "done": Badge(_("Done"), "good", "circle-check"),
+            "failed": Badge(_("Failed"), "bad", "alert-octagon"),
+            "cancelled": Badge(_("Cancelled"), "idle", "circle-minus"),
         },
         "task_profile": {"stale": Badge(_("Stale"), "warn", "clock-exclamation")},
     },
@@ -99,5 +117,5 @@ MANIFEST = AppManifest(
         ),
     ),
     webhook_heading=_("Task graphs"),
-    hooks=(lambda: register_uses(VERSIONS_OF_GRAPHS),),
+    hooks=(lambda: register_uses(VERSIONS_OF_GRAPHS), lambda: register_uses(VERSIONS_OF_TASKS)),
 )

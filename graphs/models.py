@@ -1,5 +1,6 @@
 from typing import Any, ClassVar
 
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
@@ -9,14 +10,15 @@ from accounts.team_rows import TeamRow
 from common import clock
 from common.jobs.rows import RunsJob
 from common.reconcile import Reconciled
-from graphs.states import OBJECTIVES, GraphPlanState, GraphState
+from common.revisions import Revised
+from graphs.states import OBJECTIVES, AdaptMode, GraphPlanState, GraphState, PlanKind
 
 
 class GraphRows(TeamOwned["Graph"]):
     """Graphs by team."""
 
 
-class Graph(TeamRow):
+class Graph(TeamRow, Reconciled, Revised):
     """An application as a DAG of tasks: a version of the registry with its code, and its description."""
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
@@ -26,8 +28,42 @@ class Graph(TeamRow):
     origins = models.JSONField(default=dict)
     """By task: digest of its model's version, or of the graph's own where it has none."""
     state = models.CharField(max_length=20, choices=GraphState.choices, default=GraphState.RUNNING)
+    adapt = models.CharField(max_length=20, choices=AdaptMode.choices, default=AdaptMode.ADVISE)
+    gain_percent = models.PositiveSmallIntegerField(default=10, validators=[MinValueValidator(1)])
+    """Share of the items of `horizon_seconds` that an adapted plan must bring beyond its start's cost."""
+    horizon_seconds = models.PositiveIntegerField(default=3_600, validators=[MinValueValidator(60)])
+    dwell_seconds = models.PositiveIntegerField(default=600)
+    """For which a plan stays active before an adapted one replaces it."""
+    starts_per_day = models.PositiveSmallIntegerField(default=12, validators=[MinValueValidator(1)])
+    """Adapted plans that may be started within 24 hours."""
+    look = models.JSONField(default=dict, editable=False)
+    """Its workers when they were last asked: `graphs.looks`."""
+    window = models.JSONField(default=dict, editable=False)
+    """Counters of its workers when the minute began and at the last look: `graphs.looks`."""
+    profiling = models.JSONField(default=dict, editable=False)
+    """Order of a profile: `state` (waiting, running, failed), `by`, `since`, `worker`, `reason`."""
+    observed_at = models.DateTimeField(null=True, editable=False)
 
     objects = GraphRows.as_manager()
+
+    class Meta(TeamRow.Meta, Reconciled.Meta):
+        indexes = Reconciled.Meta.indexes
+
+
+class GraphVersion(models.Model):
+    """A version of the registry that one task of a graph loads, beside the graph's own."""
+
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="versions")
+    task = models.CharField(max_length=100)
+    version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["graph", "task"], name="version_once_of_task")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.version}"
 
 
 class OfGraphs(TeamOwned[Any]):
@@ -76,8 +112,11 @@ class TaskGraphPlan(Reconciled, RunsJob):
         max_length=20, choices=GraphPlanState.choices, default=GraphPlanState.PLANNING, editable=False
     )
     state_since = models.DateTimeField(default=clock.now, editable=False)
+    kind = models.CharField(max_length=20, choices=PlanKind.choices, default=PlanKind.ORDERED, editable=False)
+    adaptation = models.JSONField(default=dict, editable=False)
+    """Of an adapted plan: what was measured (`factors` of times by task, the rate `before`), and its gain."""
     reason = models.TextField(blank=True, editable=False)
-    """Why it failed."""
+    """Why it failed or was dismissed."""
     digest = models.CharField(max_length=80)
     """Of the graph that it is for."""
     request = models.JSONField()

@@ -1,6 +1,7 @@
-"""What the planner is asked, out of a graph with its profiles, and what the executor is told."""
+"""Requests to the planner, out of a graph with its profiles, and plans as executors take them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -10,8 +11,8 @@ from graphs.errors import InvalidGraph
 from graphs.models import Graph, TaskProfile
 from graphs.planning.documents import request_of
 from graphs.planning.model import GraphPlanningError
-from serving.graphs.description import GraphDescription
-from serving.graphs.plan import MOST_REPLICAS, EntryLimits, GraphPlan, TaskPlan
+from serving.graphs.description import LONGEST_WAIT_MS, GraphDescription
+from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 
 LEAST_ITEMS = 16
 
@@ -66,6 +67,7 @@ def plan_request(
         "tasks": [
             {
                 "name": task.name,
+                "max_wait": task.max_wait_ms / 1_000,
                 "visits": _mean(one.figures["visits"] for one in profiles if one.task == task.name),
                 "item_bytes": _mean(
                     one.figures["bytes_in"] + one.figures["bytes_out"]
@@ -113,19 +115,35 @@ def _option(profile: TaskProfile, max_size: int) -> dict[str, Any]:
 
 
 def runtime_plan(graph: GraphDescription, request: Mapping[str, Any], plan: Mapping[str, Any]) -> GraphPlan:
-    """Return the plan as the executor of one machine reads it."""
+    """Return the plan as executors read it. One over several machines has the replicas of all of them: Ray
+    takes it, the executor of one machine does not (`machines_of`)."""
     options = {(task["name"], o["name"]): o for task in request["tasks"] for o in task["options"]}
     tasks = {}
     for one in plan["tasks"]:
         option = options[one["task"], one["option"]]
         cards = [place["card"] for place in one["places"] for _ in range(place["count"]) if place["card"]]
         tasks[one["task"]] = TaskPlan(
-            replicas=min(one["replicas"], MOST_REPLICAS),
+            replicas=one["replicas"],
             max_size=one["batch"],
-            wait_ms=round(1000 * one["wait"], 3),
+            wait_ms=min(LONGEST_WAIT_MS, round(1000 * one["wait"], 3)),
             threads=max(1, ceil(option["cores"] - 0.25)),
             device="cuda" if option["card"] else "cpu",
             gpus=tuple(int(card) for card in cards if card.isdecimal()),
         )
     items = max(LEAST_ITEMS, ceil(2 * plan["rate"] * plan["latency"]))
     return GraphPlan(tasks=tasks, entry=EntryLimits(items=items), graph=graph.name, digest=graph.digest)
+
+
+def machines_of(plan: Mapping[str, Any]) -> set[str]:
+    """Return the machines on which a plan has replicas."""
+    return {place["machine"] for one in plan["tasks"] for place in one["places"]}
+
+
+def worker_plan(
+    runtime: Mapping[str, Any], graph: GraphDescription, *, pending: int, workers: int
+) -> dict[str, Any]:
+    """Return the plan as one of several workers takes it. `pending`: items of the team that may wait, which
+    its workers share; 0: no limit."""
+    plan = GraphPlan.parse(runtime, graph)
+    waiting = max(1, pending // max(1, workers)) if pending else 0
+    return replace(plan, entry=replace(plan.entry, waiting=waiting)).document()

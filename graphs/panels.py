@@ -16,7 +16,8 @@ STYLES: tuple[tuple[Paint, Dash], ...] = (("stable", "solid"), ("candidate", "da
 
 
 def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
-    """The DAG; with a plan's replicas, batches and busy shares where there is one."""
+    """The DAG; with a plan's replicas, batches and busy shares where there is one, and with those of now
+    where workers run it."""
     description = description_of(graph)
     found: dict[str, NodeFacts] = {
         task.name: NodeFacts((task.model or task.kind, _("no plan"))) for task in description.tasks
@@ -33,7 +34,50 @@ def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
                 is_bottleneck=one["task"] in slow,
                 busy=one["busy"],
             )
+    for name, one in graph.look.get("tasks", {}).items():
+        if name not in found or not one["replicas"]:
+            continue
+        found[name] = NodeFacts(
+            (
+                _("%(rate)s/s, queue %(queued)s, busy %(busy)s")
+                % {
+                    "rate": formats.three_digits(one["rate"]),
+                    "queued": one["queued"],
+                    "busy": formats.percent(one["busy"], 0),
+                },
+                _("%(replicas)s processes, batch %(batch)s")
+                % {"replicas": one["replicas"], "batch": formats.three_digits(one["batch"])},
+            ),
+            is_bottleneck=found[name].is_bottleneck,
+            busy=one["busy"],
+            is_live=True,
+        )
     return draw(description, found)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLine:
+    """A worker that may run the graph, and what it runs."""
+
+    name: str
+    machine: str
+    state: str
+    problem: str
+
+
+def worker_lines(graph: Graph) -> list[WorkerLine]:
+    return [
+        WorkerLine(one["name"], one["machine"], _state_of(one), one["problem"])
+        for one in graph.look.get("workers", ())
+    ]
+
+
+def _state_of(worker: Mapping[str, Any]) -> str:
+    if not worker["is_heard"]:
+        return _("no answer")
+    if not worker["is_current"]:
+        return _("another graph")
+    return _("taking over a plan") if worker["is_switching"] else _("running")
 
 
 def _slow_tasks(explanation: Mapping[str, Any]) -> set[str]:
@@ -90,12 +134,31 @@ class PlanPanel:
     what_if: list[tuple[str, str]]
     refusals: list[tuple[str, str, str]]
     shortages: list[tuple[str, str, str]]
+    adaptation: list[tuple[str, str]]
+
+
+def _adaptation(plan: TaskGraphPlan) -> list[tuple[str, str]]:
+    """Measured times against planned ones, and the gain."""
+    known = plan.adaptation
+    if not known:
+        return []
+    rate = _("%(rate)s items/s")
+    found = [(_("Active plan now"), rate % {"rate": formats.three_digits(known["before"])})]
+    if "after" in known:
+        found.append((_("This plan"), rate % {"rate": formats.three_digits(known["after"])}))
+        found.append((_("Gain less its cost"), formats.percent(known["share"], 1)))
+    times = _("%(factor)s x the planned time")
+    found += [
+        (task, times % {"factor": formats.three_digits(factor)}) for task, factor in known["factors"].items()
+    ]
+    return found
 
 
 def plan_panel(plan: TaskGraphPlan, active: TaskGraphPlan | None) -> PlanPanel:
     result = plan.result
     if "plan" not in result:
-        return PlanPanel([], [], [], [], [], [_shortage(one) for one in result.get("shortages", ())])
+        short = [_shortage(one) for one in result.get("shortages", ())]
+        return PlanPanel([], [], [], [], [], short, _adaptation(plan))
     found, explained = result["plan"], result["explanation"]
     before = {}
     if active is not None and active.pk != plan.pk:
@@ -129,6 +192,7 @@ def plan_panel(plan: TaskGraphPlan, active: TaskGraphPlan | None) -> PlanPanel:
         [_what_if(one, found["objective"]) for one in explained["what_if"]],
         [_refusal(one) for one in explained["refusals"]],
         [],
+        _adaptation(plan),
     )
 
 

@@ -1,10 +1,12 @@
 """Every write of task graphs."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts import team_rows
@@ -17,10 +19,14 @@ from common.live.touch import touch
 from common.reconcile import kernel
 from graphs.errors import GraphPlanNotReady, GraphQuotaExceeded, InvalidGraph
 from graphs.events import GraphPlanMoved
-from graphs.models import Graph, TaskGraphPlan, TaskProfile
+from graphs.items import located
+from graphs.models import Graph, GraphVersion, TaskGraphPlan, TaskProfile
 from graphs.orders import plan_request
-from graphs.states import GraphPlanState, GraphState
+from graphs.states import GraphPlanState, GraphState, PlanKind
+from graphs.workers import ask
+from models_registry.models import Version, VersionFile
 from models_registry.selectors.versions import resolve
+from models_registry.states import VersionState
 from serving.fields import ProtocolError
 from serving.graphs.description import GraphDescription
 
@@ -31,10 +37,12 @@ def create_graph(
     *, actor: Actor, team: Team, name: str, version: str, graph: Mapping[str, Any], description: str = ""
 ) -> Graph:
     """Make a graph of a version. Raises NotAllowed, Conflict, InvalidGraph, UnknownVersion."""
-    row = Graph(team=team, name=name, description=description)
-    _describe(row, actor, version, graph)
-    team_rows.create(row, actor=actor, right=Right.GRAPHS_WRITE)
-    touch("changes", "graphs")
+    row = Graph(team=team, name=name, description=description, next_at=clock.now())
+    used = _describe(row, actor, version, graph)
+    with transaction.atomic():
+        team_rows.create(row, actor=actor, right=Right.GRAPHS_WRITE)
+        _protect(row, used)
+        touch("changes", "graphs")
     return row
 
 
@@ -44,27 +52,60 @@ def change_graph(
     """Give a graph another version; profiles of other models become stale. Raises as `create_graph`."""
     require(actor, Right.GRAPHS_WRITE, row.team)
     before = row.digest
-    _describe(row, actor, version, graph)
+    used = _describe(row, actor, version, graph)
     with transaction.atomic():
         row.save(update_fields=["version", "document", "digest", "origins"])
+        _protect(row, used)
         detail = {"version": str(row.version), "before": before, "after": row.digest}
         audit.record(actor, "graph.push", subject=row, reason=reason, team_id=row.team_id, detail=detail)
         touch("changes", "graphs")
     return row
 
 
-def _describe(row: Graph, actor: Actor, version: str, document: Mapping[str, Any]) -> None:
+def change_adaptation(
+    row: Graph, *, actor: Actor, expected: int | None = None, reason: str = "", **changes: Any
+) -> Graph:
+    """Change whether and when plans follow what workers measure. Raises NotAllowed, Stale."""
+    require(actor, Right.GRAPHS_WRITE, row.team)
+    with transaction.atomic():
+        row.change(expected=expected, **changes)
+        audit.record(
+            actor, "graph.adapt", subject=row, reason=reason, team_id=row.team_id, detail=dict(changes)
+        )
+        kernel.wake(row)
+        touch("changes", "graphs")
+    return row
+
+
+def _describe(row: Graph, actor: Actor, version: str, document: Mapping[str, Any]) -> dict[str, Version]:
+    """Give the row its version; return the versions that its tasks load. Raises InvalidGraph."""
     try:
         graph = GraphDescription.parse(document)
     except ProtocolError as error:
         raise InvalidGraph(fields={"graph": [str(error)]}) from None
-    row.version = resolve(actor, version)
+    row.version = _ready(resolve(actor, version), "version")
     row.document, row.digest = graph.document(), graph.digest
-    own = row.version.digest or str(row.version)
-    row.origins = {
-        task.name: (resolve(actor, task.model).digest or task.model) if ":" in task.model else own
-        for task in graph.tasks
+    used = {
+        task.name: _ready(resolve(actor, task.model), "graph") for task in graph.tasks if ":" in task.model
     }
+    row.origins = {task.name: used.get(task.name, row.version).digest for task in graph.tasks}
+    return used
+
+
+def _ready(version: Version, field: str) -> Version:
+    if version.state != VersionState.READY:
+        said = _("%(version)s is %(state)s: only a ready version can run.")
+        told = {"version": version, "state": version.get_state_display().lower()}
+        raise InvalidGraph(fields={field: [said % told]})
+    return version
+
+
+def _protect(row: Graph, used: Mapping[str, Version]) -> None:
+    """Versions that tasks load cannot be removed while the graph has them."""
+    row.versions.all().delete()
+    GraphVersion.objects.bulk_create(
+        GraphVersion(graph=row, task=task, version=version) for task, version in used.items()
+    )
 
 
 def record_profile(
@@ -73,11 +114,24 @@ def record_profile(
     actor: Actor,
     machine: Mapping[str, Any],
     tasks: Sequence[Mapping[str, Any]],
+    digest: str,
+    code: str,
     image: str = "",
     driver: str = "",
 ) -> list[TaskProfile]:
-    """Keep what was measured of tasks, instead of what was known of them. Raises NotAllowed, InvalidGraph."""
+    """Keep what was measured of tasks, instead of what was known of them. Raises NotAllowed, InvalidGraph.
+
+    `digest`: of the graph that was measured, `code`: of its file; others than those of the row's version are
+    refused, so that no version is said to have times that it never showed.
+    """
     require(actor, Right.GRAPHS_WRITE, row.team)
+    if digest != row.digest:
+        other = _("It was measured of another graph, %(measured)s; this one is %(digest)s. Push it first.")
+        raise InvalidGraph(fields={"digest": [other % {"measured": digest, "digest": row.digest}]})
+    sources = VersionFile.objects.filter(version=row.version_id, path__endswith=".py")
+    if code not in (hashes := set(sources.values_list("sha256", flat=True))) and hashes:
+        other = _("The file that was measured is none of %(version)s.")
+        raise InvalidGraph(fields={"code": [other % {"version": row.version}]})
     known = row.origins.keys()
     if unknown := sorted({one["task"] for one in tasks} - known):
         none = _("The graph has no task %(tasks)s.")
@@ -106,6 +160,42 @@ def record_profile(
     return kept
 
 
+def order_profile(row: Graph, *, actor: Actor, reason: str = "") -> Graph:
+    """Have a worker of the graph measure its tasks once it is idle. Raises NotAllowed, GraphPlanNotReady."""
+    require(actor, Right.GRAPHS_WRITE, row.team)
+    if row.profiling.get("state") in ("waiting", "running"):
+        raise GraphPlanNotReady(_("A profile is under way already."))
+    order = {"state": "waiting", "by": actor.name, "since": clock.now().isoformat(), "reason": ""}
+    with transaction.atomic():
+        Graph.objects.filter(pk=row.pk).update(profiling=order)
+        row.profiling = order
+        audit.record(actor, "graph.order_profile", subject=row, reason=reason, team_id=row.team_id)
+        kernel.wake(row)
+        touch("changes", "graphs")
+    return row
+
+
+def adapt_plan(
+    row: Graph, *, actor: Actor, request: Mapping[str, Any], adaptation: Mapping[str, Any]
+) -> TaskGraphPlan:
+    """Have a plan computed from the times that workers measured. Raises NotAllowed."""
+    require(actor, Right.GRAPHS_WRITE, row.team)
+    with transaction.atomic():
+        plan = TaskGraphPlan.objects.create(
+            graph=row,
+            kind=PlanKind.ADAPTED,
+            digest=row.digest,
+            request=dict(request),
+            adaptation=dict(adaptation),
+            created_by=actor.name,
+            next_at=clock.now(),
+        )
+        audit.record(actor, "graph_plan.create", subject=plan, team_id=row.team_id)
+        kernel.wake(plan)
+        touch("changes", "graphs")
+    return plan
+
+
 def order_plan(row: Graph, *, actor: Actor, **wish: Any) -> TaskGraphPlan:
     """Have a plan computed. Raises NotAllowed, InvalidGraph."""
     require(actor, Right.GRAPHS_WRITE, row.team)
@@ -122,14 +212,25 @@ def order_plan(row: Graph, *, actor: Actor, **wish: Any) -> TaskGraphPlan:
 
 def start_plan(plan: TaskGraphPlan, *, actor: Actor, reason: str = "") -> TaskGraphPlan:
     """Make a plan the graph's active one. Raises NotAllowed, GraphPlanNotReady, GraphQuotaExceeded."""
-    graph = plan.graph
-    require(actor, Right.GRAPHS_WRITE, graph.team)
-    if graph.state == GraphState.PAUSED:
-        raise GraphPlanNotReady(_("The graph is paused: its plan does not change. Resume it first."))
-    if plan.digest != graph.digest:
-        raise GraphPlanNotReady(_("The plan is for an earlier version of the graph: plan again."))
-    _check_quota(graph, plan)
+    require(actor, Right.GRAPHS_WRITE, plan.graph.team)
+    try:
+        _start(plan, actor, reason)
+    except IntegrityError:
+        raise GraphPlanNotReady(_("Another plan was started at the same moment. Look again.")) from None
+    plan.refresh_from_db()
+    return plan
+
+
+def _start(plan: TaskGraphPlan, actor: Actor, reason: str) -> None:
     with transaction.atomic():
+        # One start at a time in a team, whose plans share its quota; by a write, as SQLite locks no rows.
+        Graph.objects.filter(team=plan.graph.team_id).update(revision=F("revision"))
+        graph = Graph.objects.select_related("team").get(pk=plan.graph_id)
+        if graph.state == GraphState.PAUSED:
+            raise GraphPlanNotReady(_("The graph is paused: its plan does not change. Resume it first."))
+        if plan.digest != graph.digest:
+            raise GraphPlanNotReady(_("The plan is for an earlier version of the graph: plan again."))
+        _check_quota(graph, plan)
         now, S = clock.now(), GraphPlanState
         for other in graph.plans.filter(state=S.ACTIVE).exclude(pk=plan.pk):
             kernel.interrupt(other, to=S.REPLACED, state_since=now)
@@ -145,9 +246,8 @@ def start_plan(plan: TaskGraphPlan, *, actor: Actor, reason: str = "") -> TaskGr
             )
         audit.record(actor, "graph_plan.start", subject=plan, reason=reason, team_id=graph.team_id)
         events.publish(GraphPlanMoved(plan.pk, graph.pk))
+        kernel.wake(graph)
         touch("changes", "graphs")
-    plan.refresh_from_db()
-    return plan
 
 
 def roll_back_plan(graph: Graph, *, actor: Actor, reason: str = "") -> TaskGraphPlan:
@@ -157,6 +257,23 @@ def roll_back_plan(graph: Graph, *, actor: Actor, reason: str = "") -> TaskGraph
     if last is None:
         raise GraphPlanNotReady(_("No other plan of this version of the graph was ever active."))
     return start_plan(last, actor=actor, reason=reason)
+
+
+def retry_item(graph: Graph, item: str, *, actor: Actor, reason: str = "") -> str:
+    """Run a failed item again at its worker; return the ID of the new one.
+
+    Raises NotAllowed, NotOfWorker when its inputs are no longer kept, Unavailable.
+    """
+    require(actor, Right.GRAPHS_WRITE, graph.team)
+    worker, number = located(graph, item)
+    answered = ask(worker, "/items/retry", query={"item": number}, is_change=True)[1]
+    again = f"{worker.name}:{json.loads(answered)['item']}"
+    detail = {"item": item, "again": again}
+    audit.record(
+        actor, "graph.retry_item", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
+    )
+    touch("changes", "graphs")
+    return again
 
 
 def pause_graph(row: Graph, *, actor: Actor, reason: str = "") -> Graph:

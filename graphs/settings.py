@@ -16,3 +16,9 @@ class Settings(BaseSettings):
         ge=0,
         description="GiB of memory that the active plans of one team's graphs may hold. 0: no limit.",
     )
+    graph_pending_items: int = Field(
+        0,
+        ge=0,
+        description="Items that may wait before the workers of one team's graphs, which share them evenly; "
+        "what comes beyond them is answered 429. 0: no limit.",
+    )

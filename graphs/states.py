@@ -11,6 +11,30 @@ class GraphState(TextChoices):
     PAUSED = "paused", _("Paused")
 
 
+class AdaptMode(TextChoices):
+    """What is done about workers that are slower or faster than their plan says."""
+
+    OFF = "off", _("Off")
+    ADVISE = "advise", _("Advise")
+    APPROVE = "approve", _("Approve")
+    AUTOMATIC = "automatic", _("Automatic")
+
+
+class PlanKind(TextChoices):
+    ORDERED = "ordered", _("Ordered")
+    ADAPTED = "adapted", _("Adapted")
+
+
+class GraphItemState(TextChoices):
+    """States that workers tell of items; no row has them."""
+
+    WAITING = "waiting", _("Waiting")
+    RUNNING = "running", _("Running")
+    DONE = "done", _("Done")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
+
+
 class GraphPlanState(TextChoices):
     PLANNING = "planning", _("Planning")
     PROPOSED = "proposed", _("Proposed")
@@ -18,6 +42,7 @@ class GraphPlanState(TextChoices):
     FAILED = "failed", _("Failed")
     ACTIVE = "active", _("Active")
     REPLACED = "replaced", _("Replaced")
+    DISMISSED = "dismissed", _("Dismissed")
 
 
 OBJECTIVES = (
@@ -30,8 +55,9 @@ _S = GraphPlanState
 
 PLAN_MOVES: StateMachine[GraphPlanState] = StateMachine(
     {
-        _S.PLANNING: {_S.PROPOSED, _S.IMPOSSIBLE, _S.FAILED},
-        _S.PROPOSED: {_S.ACTIVE},
+        _S.PLANNING: {_S.PROPOSED, _S.IMPOSSIBLE, _S.FAILED, _S.DISMISSED},
+        _S.PROPOSED: {_S.ACTIVE, _S.DISMISSED},
+        _S.DISMISSED: set(),
         _S.ACTIVE: {_S.REPLACED},
         _S.REPLACED: {_S.ACTIVE},
         _S.IMPOSSIBLE: set(),

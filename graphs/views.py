@@ -1,7 +1,8 @@
-"""Pages of task graphs: list, graph, profile, plans."""
+"""Pages of task graphs: list, graph, profile, plans, items, timeline."""
 
 from itertools import groupby
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
@@ -10,19 +11,32 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
-from common.errors import SlipwayError
+from common.errors import SlipwayError, Unavailable
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from graphs import selectors, services
+from graphs.errors import NotOfWorker
 from graphs.filters import GraphFilter
-from graphs.forms import PlanWishForm
-from graphs.models import TaskGraphPlan
-from graphs.panels import picture, plan_panel, profile_chart
+from graphs.forms import AdaptationForm, PlanWishForm
+from graphs.items import (
+    LAST_SECONDS,
+    GraphItem,
+    content_of,
+    items_of,
+    latest_spans,
+    picture_type,
+    spans_of,
+)
+from graphs.models import Graph, TaskGraphPlan
+from graphs.panels import picture, plan_panel, profile_chart, worker_lines
+from graphs.states import GraphItemState, GraphState
+from graphs.timeline import of_item, of_processes
 
 PATH = "/graphs/"
 LATEST = 10
+PICTURES = ("png", "jpg", "webp")
 SORTS = {"name": "name", "team": "team__name", "state": "state", "created": "created_at"}
 
 
@@ -40,7 +54,18 @@ def graph_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The graph with its active plan, and the form that orders another one."""
     actor = of_request(request)
     graph = selectors.graph_of(actor, pk)
-    form = PlanWishForm(request.POST if request.method == "POST" else None)
+    sent = request.POST if request.method == "POST" else None
+    adapts = sent is not None and "adapt" in sent
+    form = PlanWishForm(None if adapts else sent)
+    adaptation = AdaptationForm(sent if adapts else None, instance=graph)
+    if adaptation.is_bound and adaptation.is_valid():
+        try:
+            services.change_adaptation(graph, actor=actor, **adaptation.cleaned_data)
+        except SlipwayError as error:
+            adaptation.add_error(None, str(error))
+        else:
+            said = _("The adaptation of %(row)s was changed.") % {"row": graph}
+            return done(request, said, to=f"{PATH}{pk}/")
     if form.is_bound and form.is_valid():
         try:
             plan = services.order_plan(graph, actor=actor, **form.cleaned_data)
@@ -56,10 +81,13 @@ def graph_page(request: HttpRequest, pk: int) -> HttpResponse:
         "plans": graph.plans.all()[:LATEST],
         "profiles": graph.profiles.count(),
         "form": form,
+        "adaptation": adaptation,
+        "workers": worker_lines(graph),
         "may_write": may(actor, Right.GRAPHS_WRITE, graph.team),
-        "replaced": graph.plans.filter(state="replaced", digest=graph.digest).exists(),
+        "replaced": graph.state == GraphState.RUNNING
+        and graph.plans.filter(state="replaced", digest=graph.digest).exists(),
     }
-    status = UNPROCESSABLE if form.is_bound else 200
+    status = UNPROCESSABLE if form.is_bound or adaptation.is_bound else 200
     return page(request, "graphs/graph.html", context, parts=("graph",), status=status)
 
 
@@ -84,6 +112,7 @@ def plan_page(request: HttpRequest, pk: int, plan: int) -> HttpResponse:
         "graph": row.graph,
         "panel": plan_panel(row, active),
         "may_start": row.state in ("proposed", "replaced")
+        and row.graph.state == GraphState.RUNNING
         and row.digest == row.graph.digest
         and may(actor, Right.GRAPHS_WRITE, row.graph.team),
     }
@@ -110,12 +139,114 @@ def act(request: HttpRequest, pk: int, deed: str) -> HttpResponse:
     if deed == "rollback":
         plan = services.roll_back_plan(graph, actor=actor, reason=reason)
         return done(request, _("%(row)s is active.") % {"row": plan}, to=f"{PATH}{pk}/")
+    if deed == "profile":
+        services.order_profile(graph, actor=actor, reason=reason)
+        return done(request, _("A profile of %(row)s was ordered.") % {"row": graph}, to=f"{PATH}{pk}/")
     if deed not in ("pause", "resume"):
         raise Http404
     row = (services.pause_graph if deed == "pause" else services.resume_graph)(
         graph, actor=actor, reason=reason
     )
     return done(request, f"{row}: {row.get_state_display()}", to=f"{PATH}{pk}/")
+
+
+@require_safe
+@signed_in
+def items_page(request: HttpRequest, pk: int) -> HttpResponse:
+    graph = selectors.graph_of(of_request(request), pk)
+    state = request.GET.get("state", "")
+    if state not in ("", *GraphItemState.values):
+        raise Http404
+    context = {
+        "graph": graph,
+        "found": items_of(graph, state),
+        "chosen": state,
+        "states": GraphItemState.values,
+    }
+    return page(request, "graphs/items.html", context, parts=("items",))
+
+
+@require_safe
+@signed_in
+def item_page(request: HttpRequest, pk: int, item: str) -> HttpResponse:
+    """One item: its calls over time, and what is kept of its inputs and outputs."""
+    actor = of_request(request)
+    graph = selectors.graph_of(actor, pk)
+    row = _item(graph, item)
+    try:
+        spans = spans_of(graph, item)
+    except (Unavailable, NotOfWorker):
+        spans = []
+    may_write = may(actor, Right.GRAPHS_WRITE, graph.team)
+    contents = [*(("input", name) for name in row.inputs), *(("output", name) for name in row.outputs)]
+    drawn = {one["name"] for one in graph.document["inputs"] if one["type"] == "Image"}
+    pictures = [
+        (of, name)
+        for of, name in contents
+        if (name in drawn if of == "input" else row.outputs[name] in PICTURES)
+    ]
+    context = {
+        "graph": graph,
+        "item": row,
+        "timeline": of_item(spans),
+        "may_write": may_write,
+        "pictures": pictures if may_write else [],
+        "contents": contents if may_write else [],
+    }
+    return page(request, "graphs/item.html", context, parts=("item",))
+
+
+@require_safe
+@signed_in
+def content(request: HttpRequest, pk: int, item: str, of: str) -> HttpResponse:
+    """Bytes of an input or an output, for those who may operate the graph."""
+    actor = of_request(request)
+    graph = selectors.graph_of(actor, pk)
+    if not may(actor, Right.GRAPHS_WRITE, graph.team):
+        raise PermissionDenied
+    try:
+        media_type, data = content_of(graph, item, name=request.GET.get("name", ""), of=of)
+    except (Unavailable, NotOfWorker) as error:
+        raise Http404(str(error)) from None
+    if of == "input" and (kind := picture_type(data)):
+        media_type = kind
+    answer = HttpResponse(data, content_type=media_type)
+    # Of clients and of a team's code: no page of ours.
+    answer["X-Content-Type-Options"] = "nosniff"
+    answer["Content-Security-Policy"] = "sandbox"
+    if not media_type.startswith("image/"):
+        answer["Content-Disposition"] = "attachment"
+    return answer
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def retry(request: HttpRequest, pk: int, item: str) -> HttpResponse:
+    graph = selectors.graph_of(of_request(request), pk)
+    reason = reason_of(request, is_demanded=False)
+    again = services.retry_item(graph, item, actor=of_request(request), reason=reason)
+    return done(request, _("%(item)s runs again.") % {"item": item}, to=f"{PATH}{pk}/items/{again}/")
+
+
+@require_safe
+@signed_in
+def timeline_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Calls of the last seconds at each worker, by process."""
+    graph = selectors.graph_of(of_request(request), pk)
+    drawn = [
+        (worker, of_processes(spans, now=now, seconds=LAST_SECONDS))
+        for worker, (now, spans) in latest_spans(graph).items()
+    ]
+    context = {"graph": graph, "workers": drawn, "seconds": LAST_SECONDS}
+    return page(request, "graphs/timeline.html", context, parts=("timeline",))
+
+
+def _item(graph: Graph, item: str) -> GraphItem:
+    found = next((one for one in items_of(graph).items if one.id == item), None)
+    if found is None:
+        raise Http404
+    return found
 
 
 def _plan(request: HttpRequest, graph: int, pk: int) -> TaskGraphPlan:

@@ -7,19 +7,38 @@ from common.audit import MAX_REASON
 from graphs.backends.kuberay import RayState
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
 from graphs.planning.model import PlanObjective
-from graphs.states import GraphPlanState, GraphState
+from graphs.states import AdaptMode, GraphItemState, GraphPlanState, GraphState, PlanKind
 
 TIME = "2026-11-20T08:00:00Z"
 DIGEST = "sha256:4c1b"
 NEW = {"name": "translate-image", "team": "speech", "version": "translate-image:v1"}
+ADAPTATION = {
+    "adapt": "advise",
+    "gain_percent": 10,
+    "horizon_seconds": 3600,
+    "dwell_seconds": 600,
+    "starts_per_day": 12,
+}
 ROW = {
     "id": 7,
     **NEW,
     "description": "",
     "state": "running",
+    **ADAPTATION,
     "digest": DIGEST,
     "created_at": TIME,
     "created_by": "olga",
+}
+ITEM = {
+    "id": "translate-v1-0:41",
+    "worker": "translate-v1-0",
+    "state": "failed",
+    "arrived": TIME,
+    "seconds": 1.4,
+    "reason": "Ocr: ValueError: the picture cannot be decoded",
+    "retry_of": "",
+    "inputs": ["picture"],
+    "outputs": {},
 }
 CARD = {"name": "0", "kind": "H100", "memory": 85899345920}
 MACHINE = {"name": "box", "cores": 16, "memory": 68719476736, "cards": [CARD]}
@@ -84,8 +103,10 @@ RESULT = {
 PLAN = {
     "id": 12,
     "graph": 7,
+    "kind": "ordered",
     "state": "proposed",
     "reason": "",
+    "adaptation": {},
     "request": WISH,
     "result": RESULT,
     "runtime": {"format": 1, "tasks": {}},
@@ -100,23 +121,94 @@ class GraphSerializer(serializers.ModelSerializer[Graph]):
     team = serializers.CharField(source="team.name")
     version = serializers.CharField(help_text="Of the registry, with the graph's code.")
     state = serializers.ChoiceField(GraphState.choices)
+    adapt = serializers.ChoiceField(
+        AdaptMode.choices,
+        help_text="When workers take longer or shorter than planned: `advise` makes a plan and its gain, "
+        "`approve` also asks for its start, `automatic` starts it.",
+    )
+    gain_percent = serializers.IntegerField(
+        min_value=1, max_value=1000, help_text="Least gain over the cost of the start within the horizon."
+    )
+    horizon_seconds = serializers.IntegerField(min_value=60)
+    dwell_seconds = serializers.IntegerField(
+        min_value=0, help_text="For which a plan stays active before an adapted one replaces it."
+    )
+    starts_per_day = serializers.IntegerField(min_value=1, help_text="Adapted plans started within 24 hours.")
 
     class Meta:
         model = Graph
         fields = tuple(ROW)
 
 
-@example({**ROW, "graph": {"format": 1, "name": "translate-image", "tasks": [], "nodes": []}, "plan": PLAN})
+@example(
+    {
+        **ROW,
+        "graph": {"format": 1, "name": "translate-image", "tasks": [], "nodes": []},
+        "plan": PLAN,
+        "look": {"rate": 0.4, "in_flight": 2, "waiting": 0, "workers": [], "tasks": {}},
+        "profiling": {},
+    }
+)
 class GraphDetailSerializer(GraphSerializer):
     graph = serializers.DictField(source="document", help_text="Inputs, tasks, nodes and outputs.")
     plan = serializers.SerializerMethodField(help_text="The active one; null: none was started.")
+    look = serializers.DictField(
+        help_text="Its workers some seconds ago: rates, queues, busy shares by task. Empty: never asked."
+    )
+
+    profiling = serializers.DictField(
+        help_text="Profile that was ordered: `waiting`, `running`, or `failed` with its reason. Empty: none."
+    )
 
     class Meta(GraphSerializer.Meta):
-        fields = (*ROW, "graph", "plan")
+        fields = (*ROW, "graph", "plan", "look", "profiling")
 
     def get_plan(self, row: Graph) -> dict[str, Any] | None:
         active = row.plans.filter(state=GraphPlanState.ACTIVE).first()
         return None if active is None else dict(GraphPlanSerializer(active).data)
+
+
+@example({"adapt": "automatic", "gain_percent": 15})
+class GraphChange(serializers.ModelSerializer[Graph]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+    class Meta:
+        model = Graph
+        fields = (*ADAPTATION, "reason")
+
+
+@example(ITEM)
+class GraphItemSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="WORKER:NUMBER.")
+    worker = serializers.CharField()
+    state = serializers.ChoiceField(GraphItemState.choices)
+    arrived = serializers.DateTimeField()
+    seconds = serializers.FloatField(help_text="Since it arrived, to its end.")
+    reason = serializers.CharField(help_text="Why it failed.")
+    retry_of = serializers.CharField(help_text="ID of the failed item that it repeats; empty: none.")
+    inputs = serializers.ListField(
+        child=serializers.CharField(), help_text="Those that are kept: a failed item can be run again then."
+    )
+    outputs = serializers.DictField(
+        child=serializers.CharField(), help_text="Those that are kept, with the suffix of their type."
+    )
+
+
+@example({"items": [ITEM], "unheard": []})
+class GraphItemsSerializer(serializers.Serializer[Any]):
+    items = GraphItemSerializer(many=True)
+    unheard = serializers.ListField(child=serializers.CharField(), help_text="Workers that did not answer.")
+
+
+@example({"item": "translate-v1-0:41", "reason": "The model was mended."})
+class RetryItem(serializers.Serializer[Any]):
+    item = serializers.CharField(max_length=200, help_text="ID of a failed item whose inputs are kept.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example({"item": "translate-v1-0:57"})
+class RetriedItem(serializers.Serializer[Any]):
+    item = serializers.CharField(help_text="ID of the item that runs instead.")
 
 
 @example({"version": "translate-image:v2", "graph": {"format": 1, "name": "translate-image"}})
@@ -178,8 +270,12 @@ class TaskFiguresSerializer(serializers.Serializer[Any]):
     visits = serializers.FloatField(min_value=1e-9, help_text="Calls for one item of the graph.")
 
 
-@example({"machine": MACHINE, "image": "", "driver": "", "tasks": [FIGURES]})
+@example(
+    {"digest": DIGEST, "code": "9f86d081", "machine": MACHINE, "image": "", "driver": "", "tasks": [FIGURES]}
+)
 class ProfileReport(serializers.Serializer[Any]):
+    digest = serializers.CharField(max_length=80, help_text="Of the graph that was measured.")
+    code = serializers.CharField(max_length=64, help_text="SHA-256 of the file with the graph.")
     machine = PlanMachineSerializer()
     image = serializers.CharField(max_length=300, required=False, allow_blank=True)
     driver = serializers.CharField(max_length=63, required=False, allow_blank=True)
@@ -279,6 +375,10 @@ class RayOrderSerializer(RayRunName):
 @example(PLAN)
 class GraphPlanSerializer(serializers.ModelSerializer[TaskGraphPlan]):
     state = serializers.ChoiceField(GraphPlanState.choices)
+    kind = serializers.ChoiceField(PlanKind.choices, help_text="`adapted`: to what workers measured.")
+    adaptation = serializers.DictField(
+        help_text="Of an adapted one: factors of times by task, rates before and after, share of the gain."
+    )
     request = serializers.DictField(help_text="Input of the planner.")
     result = serializers.DictField(help_text="`plan` with `explanation`, or `shortages`.")
     runtime = serializers.DictField(help_text="As `slipway graph run --plan` takes it.")

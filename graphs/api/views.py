@@ -2,24 +2,28 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from accounts.states import Right
 from common.api.rows import ReasonSerializer
-from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from graphs import ray_runs, selectors, services
 from graphs.api import serializers
 from graphs.filters import GraphFilter
+from graphs.items import items_of
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
+from graphs.states import GraphItemState
 
-VERBS = ("pause", "resume", "rollback")
+VERBS = ("pause", "resume", "rollback", "order_profile")
 
 
-class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
+class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     """Applications as DAGs of tasks."""
 
     queryset = Graph.objects.select_related("team", "version__model")
@@ -31,6 +35,8 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     inputs: ClassVar = {
         "create": serializers.NewGraphSerializer,
         "push": serializers.GraphPush,
+        "partial_update": serializers.GraphChange,
+        "retry_item": serializers.RetryItem,
         **dict.fromkeys(VERBS, ReasonSerializer),
         "ray_submit": serializers.RayOrderSerializer,
         "ray_abort": serializers.RayRunName,
@@ -40,16 +46,48 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         "rollback": serializers.GraphPlanSerializer,
         "ray": serializers.RayRunsSerializer,
         **dict.fromkeys(("ray_submit", "ray_abort"), serializers.RayRunSerializer),
+        "items": serializers.GraphItemsSerializer,
+        "order_profile": serializers.GraphDetailSerializer,
+        "retry_item": serializers.RetriedItem,
     }
-    parameters: ClassVar = {"ray": ("cluster",)}
+    parameters: ClassVar = {"ray": ("cluster",), "items": ("state",)}
     needs: ClassVar = {
-        **dict.fromkeys(("create", "push", *VERBS), Right.GRAPHS_WRITE),
+        **dict.fromkeys(("create", "push", "partial_update", "retry_item", *VERBS), Right.GRAPHS_WRITE),
         **dict.fromkeys(("ray_submit", "ray_abort"), Right.FLEET_OPERATE),
     }
 
     def create_one(self, given: dict[str, Any]) -> Graph:
         team = team_named(self.actor, given.pop("team"))
         return services.create_graph(actor=self.actor, team=team, **given)
+
+    def change_one(self, instance: Graph, given: dict[str, Any], expected: int | None) -> Graph:
+        return services.change_adaptation(instance, actor=self.actor, expected=expected, **given)
+
+    @extend_schema(
+        responses={200: serializers.GraphItemsSerializer},
+        parameters=[
+            OpenApiParameter(
+                "state", str, enum=GraphItemState.values, description="Items in this state alone."
+            )
+        ],
+    )
+    @action(detail=True, methods=["get"])
+    def items(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """List the newest items of the graph's workers, as these keep them."""
+        state = request.query_params.get("state", "")
+        if state not in ("", *GraphItemState.values):
+            said = _("Give one of: %(values)s.") % {"values": ", ".join(GraphItemState.values)}
+            raise ValidationError({"state": [said]})
+        # The filters of the list know another `state`.
+        graph = selectors.graph_of(self.actor, self.kwargs["graph"])
+        return Response(self.get_serializer(items_of(graph, state)).data)
+
+    @extend_schema(responses={200: serializers.RetriedItem})
+    @action(detail=True, methods=["post"], url_path="items/retry")
+    def retry_item(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Run a failed item again at its worker."""
+        again = services.retry_item(self.get_object(), actor=self.actor, **self.given())
+        return Response(self.get_serializer({"item": again}).data)
 
     @extend_schema(responses={200: serializers.GraphSerializer})
     @action(detail=True, methods=["post"])
@@ -68,6 +106,12 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Let plans be started again."""
         return self._done(services.resume_graph)
+
+    @extend_schema(responses={200: serializers.GraphDetailSerializer})
+    @action(detail=True, methods=["post"], url_path="order-profile")
+    def order_profile(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Have an idle worker measure the tasks, with inputs of items that it kept."""
+        return self._done(services.order_profile)
 
     @extend_schema(responses={200: serializers.GraphPlanSerializer})
     @action(detail=True, methods=["post"])

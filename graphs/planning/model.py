@@ -10,6 +10,7 @@ CORE_SHARE = 0.95
 """Share of its time for which a replica, a machine's cores and its bandwidth may be busy."""
 CARD_SHARE = 0.9
 MOST_REPLICAS = 64
+"""Replicas of one option of a task in one place, or on all cards of a kind."""
 
 
 class GraphPlanningError(ValueError):

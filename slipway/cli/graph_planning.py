@@ -53,6 +53,16 @@ TASKS: Columns = {
 }
 
 
+ITEMS: Columns = {
+    "ITEM": "id",
+    "STATE": "state",
+    "SECONDS": lambda one: f"{one['seconds']:.2f}",
+    "REASON": "reason",
+    "RETRY OF": "retry_of",
+    "ARRIVED": "arrived",
+}
+
+
 def _find(context: CliContext, name: str) -> Document:
     """The graph of this name. Raises CommandFailed for none, or for several of different teams."""
     if name.isdecimal():
@@ -102,6 +112,8 @@ def push(
         for one in context.client.each(at("graphs"), q=name)
         if one["name"] == name and team in ("", one["team"])
     ]
+    if len(mine) > 1:
+        raise CommandFailed(f"Several teams have a graph {name}: name one with --team.", Exit.USAGE)
     if mine:
         row = context.client.create(at("graphs", mine[0]["id"], "push"), {**body, "reason": reason})
     elif team:
@@ -121,10 +133,15 @@ def profile(
         Path | None, typer.Argument(metavar="[INPUT]", help="Directory of inputs, or a .jsonl file.")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    order: Annotated[bool, typer.Option("--order", help="Have an idle worker of the graph measure.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Measure the tasks on this machine and keep that, or show what is known of them."""
     context = context_of(typer_context)
+    if order:
+        row = context.client.create(at("graphs", _find(context, graph)["id"], "order-profile"), {})
+        context.tell(row, f"The profile of {row['name']} is {row['profiling']['state']}.")
+        return
     if (file is None) != (source is None) or device not in ("cpu", "cuda"):
         raise CommandFailed("To measure give APP.py and INPUT, and --device cpu or cuda.", Exit.USAGE)
     address = at("graphs", _find(context, graph)["id"], "profile")
@@ -324,7 +341,53 @@ def _tell_run(context: CliContext, row: Document) -> None:
     context.tell(row, f"{row['name']} is {row['state']}. {row['reason']}".strip())
 
 
+def items(
+    typer_context: typer.Context,
+    graph: GraphName,
+    state: Annotated[
+        str, typer.Option("--state", help="waiting, running, done, failed or cancelled; default: all.")
+    ] = "",
+    retry: Annotated[str, typer.Option("--retry", metavar="ID", help="Run this failed item again.")] = "",
+    reason: Reason = "",
+) -> None:
+    """List the newest items that workers keep, failed ones with their reasons; or run one again."""
+    context = context_of(typer_context)
+    address = at("graphs", _find(context, graph)["id"], "items")
+    if retry:
+        again = context.client.create(address.below("retry"), {"item": retry, "reason": reason})
+        context.tell(again, f"{retry} runs again as {again['item']}.")
+        return
+    found = context.client.get(address, state=state)
+    context.rows(found["items"], ITEMS)
+    if found["unheard"]:
+        raise CommandFailed(f"These workers do not answer: {', '.join(found['unheard'])}.", Exit.FAILED)
+
+
+def adapt(
+    typer_context: typer.Context,
+    graph: GraphName,
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="off, advise, approve or automatic.")],
+    gain: Annotated[
+        int | None, typer.Option("--gain", help="Least gain, percent of the horizon's items.")
+    ] = None,
+    dwell: Annotated[int | None, typer.Option("--dwell", help="Seconds that a plan stays active.")] = None,
+    starts: Annotated[int | None, typer.Option("--starts-per-day", help="Adapted plans a day.")] = None,
+    reason: Reason = "",
+) -> None:
+    """Say whether plans follow the times that workers measure."""
+    context = context_of(typer_context)
+    changes: dict[str, Any] = {"adapt": mode, "reason": reason}
+    given = (("gain_percent", gain), ("dwell_seconds", dwell), ("starts_per_day", starts))
+    changes |= {name: value for name, value in given if value is not None}
+    row = context.client.patch(at("graphs", _find(context, graph)["id"]), changes)
+    context.tell(row, f"{row['name']}: {row['adapt']}, from a gain of {row['gain_percent']} %.")
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("list")(list_graphs)
-    for command in (push, profile, plan, explain, start, pause, resume, rollback, runs, submit, abort):
+    commands = (
+        *(push, profile, plan, explain, start, pause, resume, rollback),
+        *(runs, submit, abort, items, adapt),
+    )
+    for command in commands:
         app.command()(command)

@@ -20,7 +20,7 @@ from models_registry.models import Version
 from serving.graphs.plan import GraphPlan
 from tests.cast import SYSTEM, api, client_of, person, team
 from tests.clusters.world import version_of
-from tests.graphs.world import MACHINE, REPORT, TASKS, description, figures, graph_of, planned
+from tests.graphs.world import MACHINE, REPORT, description, figures, graph_of, planned
 
 pytestmark = pytest.mark.django_db
 
@@ -124,9 +124,9 @@ def test_what_makes_no_sense_is_refused_by_field(graph: Graph) -> None:
             services.change_graph(graph, actor=SYSTEM, version="story:v1", graph=wrong)
         assert field in refused.value.fields
     with pytest.raises(InvalidGraph) as refused:
-        services.record_profile(graph, actor=SYSTEM, machine=MACHINE, tasks=[figures("Nobody", 1.0, 1)])
+        services.record_profile(graph, actor=SYSTEM, **{**REPORT, "tasks": [figures("Nobody", 1.0, 1)]})
     assert "tasks" in refused.value.fields
-    services.record_profile(graph, actor=SYSTEM, machine=MACHINE, tasks=TASKS)
+    services.record_profile(graph, actor=SYSTEM, **REPORT)
     with pytest.raises(InvalidGraph) as refused:
         services.order_plan(graph, actor=SYSTEM, objective="cost")
     assert "rate" in refused.value.fields
@@ -144,7 +144,7 @@ def test_tasks_wait_for_those_whose_values_they_take(graph: Graph) -> None:
 
 @pytest.mark.process
 def test_a_real_process_computes_a_plan(graph: Graph) -> None:
-    services.record_profile(graph, actor=SYSTEM, machine=MACHINE, tasks=TASKS)
+    services.record_profile(graph, actor=SYSTEM, **REPORT)
     plan = services.order_plan(graph, actor=SYSTEM, objective="cost", rate=2.0)
     kernel = Kernel()
     kernel.register(GraphPlanReconciler(local_runner()))

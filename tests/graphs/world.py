@@ -77,7 +77,7 @@ TASKS = [
     figures("Inpaint", 0.2, 1, 2, 4),
     figures("Compose", 0.02, 1),
 ]
-REPORT = {"machine": MACHINE, "tasks": TASKS}
+REPORT = {"digest": description().digest, "code": "0" * 64, "machine": MACHINE, "tasks": TASKS}
 
 
 def graph_of(team: Team, name: str = "translate", version: str = "story:v1", *, model: str = "") -> Graph:
@@ -88,7 +88,7 @@ def graph_of(team: Team, name: str = "translate", version: str = "story:v1", *, 
 
 def planned(graph: Graph, **wish: Any) -> TaskGraphPlan:
     """Profile the graph, and have a plan of it proposed, by the planner in this process."""
-    services.record_profile(graph, actor=SYSTEM, machine=MACHINE, tasks=TASKS)
+    services.record_profile(graph, actor=SYSTEM, **{**REPORT, "digest": graph.digest})
     plan = services.order_plan(graph, actor=SYSTEM, **{**WISH, **wish})
     advance(plan)
     return plan

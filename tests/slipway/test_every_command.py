@@ -45,6 +45,7 @@ WORDS = {
     "gpu healing mode": "act",
     "gpu kill-switch": "on",
     "gpu prices set": "2.49",
+    "graph adapt": "1 advise",
     "group-rule edit": "1 --role viewer",
     "images edit": "i --description x",
     "images trial": "i --gpu H100 --works",

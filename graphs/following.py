@@ -1,0 +1,130 @@
+"""Workers follow the active plan, and plans follow what workers measure."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from math import inf
+from typing import Any
+
+from django.conf import settings
+
+from common.actor import Actor
+from common.errors import SlipwayError, Unavailable
+from graphs import services
+from graphs.digests import digest_of
+from graphs.errors import NotOfWorker
+from graphs.looks import batch_times, since
+from graphs.models import Graph, TaskGraphPlan
+from graphs.orders import description_of, machines_of, worker_plan
+from graphs.planning.adaptation import corrected, factors, gain_of, is_drifted, rate_of
+from graphs.selectors import active_plan, adapted_today
+from graphs.states import AdaptMode, GraphPlanState, GraphState, PlanKind
+from graphs.workers import GraphWorker, ask, workers_of
+
+ACTOR = Actor.system("graphs")
+
+
+def wanted_plan(graph: Graph, workers: int) -> dict[str, Any] | None:
+    """Return the plan that each worker should run; None: there is none, or it is for several machines."""
+    plan = active_plan(graph)
+    if plan is None or plan.digest != graph.digest or len(machines_of(plan.result["plan"])) > 1:
+        return None
+    pending = settings.SLIPWAY_GRAPH_PENDING_ITEMS
+    if pending:
+        workers = sum(len(workers_of(one)) for one in Graph.objects.filter(team=graph.team_id))
+    return worker_plan(plan.runtime, description_of(graph), pending=pending, workers=workers)
+
+
+def give_plan(graph: Graph, check: Callable[[], None]) -> None:
+    """Send the active plan to workers that ran another one when they were last asked. `check` raises when
+    somebody else has the graph by now."""
+    known = {one["name"]: one for one in graph.look.get("workers", ())}
+    behind: list[GraphWorker] = []
+    workers = [one for one in workers_of(graph) if known.get(one.name, {}).get("is_current")]
+    wanted = wanted_plan(graph, len(workers)) if workers else None
+    if wanted is None:
+        return
+    for worker in workers:
+        one = known[worker.name]
+        if one["plan"] != digest_of(wanted) and not one["is_switching"]:
+            behind.append(worker)
+    if behind:
+        check()
+    for worker in behind:
+        try:
+            ask(worker, "/plan", query={"waits": "0"}, body=wanted, is_change=True)
+        except (Unavailable, NotOfWorker):
+            continue
+
+
+def adaptation_of(graph: Graph, totals: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the order of another plan where the times of a minute differ from those of the active one.
+    `totals`: counters by worker at its end."""
+    active = active_plan(graph)
+    if graph.adapt == AdaptMode.OFF or graph.state == GraphState.PAUSED or active is None:
+        return None
+    if active.digest != graph.digest or graph.plans.filter(state=GraphPlanState.PLANNING).exists():
+        return None
+    begun = graph.window["begun"]
+    windows = [since(now, begun[name]) for name, now in totals.items() if name in begun]
+    plan = active.result["plan"]
+    now_factors = factors(active.request, plan, batch_times(windows))
+    last = graph.plans.filter(kind=PlanKind.ADAPTED, adaptation__of=active.pk).first()
+    known = last.adaptation["factors"] if last is not None else {}
+    if not now_factors or not is_drifted(now_factors, known, share=graph.gain_percent / 100):
+        return None
+    request = corrected(active.request, plan, now_factors)
+    before = min(rate_of(request, plan), request["rate"] or inf)
+    return {
+        "request": request,
+        "adaptation": {"of": active.pk, "factors": now_factors, "before": before},
+    }
+
+
+def judged(plan: TaskGraphPlan, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the gain of an adapted plan over the active one, its start's cost taken off."""
+    graph = plan.graph
+    active = TaskGraphPlan.objects.filter(pk=plan.adaptation["of"]).first()
+    before = active.result["plan"]["tasks"] if active is not None else []
+    was = {one["task"]: (one["option"], one["replicas"], one["batch"]) for one in before}
+    loads: dict[tuple[str, str], float] = {
+        (one.task, one.option): one.figures["load_seconds"] for one in graph.profiles.all()
+    }
+    changed = [
+        one
+        for one in result["tasks"]
+        if was.get(one["task"]) != (one["option"], one["replicas"], one["batch"])
+    ]
+    cores = sum(machine["cores"] for machine in plan.request["machines"])
+    loading = sum(loads.get((one["task"], one["option"]), 0.0) * one["replicas"] for one in changed)
+    gain = gain_of(
+        plan.adaptation["before"],
+        result["rate"],
+        switch_seconds=loading / max(cores, 1.0),
+        horizon_seconds=graph.horizon_seconds,
+        share=graph.gain_percent / 100,
+    )
+    return {**plan.adaptation, "after": gain.after, "share": gain.share, "is_worth": gain.is_worth}
+
+
+def start_adapted(graph: Graph, now: datetime) -> None:
+    """Start the newest adapted plan of a graph that adapts by itself, within its budget and dwell."""
+    if graph.adapt != AdaptMode.AUTOMATIC or graph.state == GraphState.PAUSED:
+        return
+    plan = graph.plans.select_related("graph__team").first()
+    if plan is None or plan.kind != PlanKind.ADAPTED or plan.state != GraphPlanState.PROPOSED:
+        return
+    active = active_plan(graph)
+    if active is None or active.pk != plan.adaptation["of"] or active.started_at is None:
+        return
+    rests = now - active.started_at < timedelta(seconds=graph.dwell_seconds)
+    if rests or adapted_today(graph, now) >= graph.starts_per_day:
+        return
+    try:
+        services.start_plan(plan, actor=ACTOR, reason=_reason(plan))
+    except SlipwayError:
+        # Its quota, or somebody else's start: the next look tries again.
+        return
+
+
+def _reason(plan: TaskGraphPlan) -> str:
+    return f"{plan.adaptation['share']:+.0%}"
