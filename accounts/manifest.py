@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts import login, metrics, states
+from accounts.alert_checks import ALERT_CHECKS
 from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
 from accounts.inbox import stuck_rows
 from accounts.models import WebhookEndpoint
@@ -180,6 +181,7 @@ CHOICES = (
     ChoiceSet(states.TokenState, badges="token", schema="TokenState"),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     sealed=(
         SealedColumn(WebhookEndpoint, "sealed_secret", webhooks.PURPOSE),

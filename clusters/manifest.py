@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from clusters import events, home, inbox, metrics, states
+from clusters.alert_checks import ALERT_CHECKS
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
@@ -197,6 +198,7 @@ CHOICES = (
     ChoiceSet(SERVED_ENGINES, schema="EngineEnum"),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     subscriptions=(Subscription(BlobRepaired, lay_out_repaired),),
     sealed=(

@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from common import choices, configuration, events, resealing
+from common.alert_checks import AlertCheck
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.configuration import ConfigurationKind
@@ -70,6 +71,9 @@ class AppManifest:
     metrics: Sequence[Callable[[], Iterable[Metric]]] = ()
     """Read anew at each scrape. May query; not asked while the database is down."""
     alert_rules: Sequence[AlertRule] = ()
+    """For Prometheus."""
+    alert_checks: Sequence[AlertCheck] = ()
+    """Made by the control plane itself."""
     probes: Sequence[HealthProbe] = ()
     """What `/readyz` and Home ask of it."""
     pruning: Sequence[PruningRule] = ()

@@ -12,6 +12,7 @@ from common.declared import AppManifest
 from common.disk_watch import DiskFilled, DiskRanLow, DiskRecovered
 from common.events import Subscription
 from common.models import IdempotentAnswer, Intent
+from common.own_alert_checks import ALERT_CHECKS
 from common.pages.badges import Badge, Badges
 from common.reconcile import Due, StuckRow, pruning
 from common.webhooks.catalogue import WebhookEventType, installation
@@ -138,6 +139,7 @@ ALERT_RULES = (
     ),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     subscriptions=(Subscription(Due, tasks.ring),),
     reconcilers=(pruning.Prune(),),
     badges=BADGES,

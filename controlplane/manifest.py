@@ -1,9 +1,12 @@
 """What the composition root itself adds: Home, the parts of the stack, the API's reference."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
+from common import clock
+from common.alert_checks import AlertCheck, AlertFinding
 from common.alert_rules import AlertRule
 from common.audit import Recorded
 from common.clock import UNHEALTHY_SECONDS
@@ -13,6 +16,7 @@ from common.pages.badges import Badge, Badges
 from common.pages.cards import HomeCard
 from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
+from controlplane.backup.last import last_backup, longest_age
 from controlplane.backup.last import metrics as backup_metrics
 from controlplane.changes import ChangesTopic, show_changes
 from controlplane.home.consumers import HomeTopic
@@ -37,7 +41,25 @@ VITAL = "database|disk|reconcilers"
 """Parts without which the control plane does nothing."""
 WATCHED_APART = "backup|clock|clusters|gateway|hosts"
 """Parts with rules of their own, which name what is down."""
+
+
+def _old_backups() -> Iterator[AlertFinding]:
+    made, limit = last_backup(), longest_age()
+    if limit is not None and (made is None or clock.now() - made > limit):
+        yield AlertFinding({})
+
+
 MANIFEST = AppManifest(
+    alert_checks=(
+        AlertCheck(
+            name="SlipwayBackupOld",
+            title=_("No backup, or an old one"),
+            severity="critical",
+            find=_old_backups,
+            lasts=timedelta(minutes=15),
+            note=_("Older than SLIPWAY_BACKUP_MAX_AGE_HOURS: run slipway-server backup."),
+        ),
+    ),
     subscriptions=(Subscription(Recorded, show_changes),),
     badges=BADGES,
     cards=(

@@ -17,6 +17,7 @@ from common.pages.badges import Badge
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics, states, subscribers
+from gateway.alert_checks import ALERT_CHECKS
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.pages import PAGES
 from gateway.panel import panel_of
@@ -37,6 +38,7 @@ CHOICES = (
     ChoiceSet(states.AbilityState, badges="ability", schema="AbilityState"),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     subscriptions=(Subscription(WorkersChanged, subscribers.route_to_workers),),
     witnesses=(

@@ -17,6 +17,7 @@ from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEventType, installation
 from gpu_health import events, inbox, metrics, pruning, states
+from gpu_health.alert_checks import ALERT_CHECKS
 from gpu_health.badges import BADGES
 from gpu_health.consumers import GpuHealthTopic
 from gpu_health.gpu_count_panel import gpu_count_panel
@@ -83,6 +84,7 @@ CHOICES = (
     ChoiceSet(states.RuleVerification, schema="GpuVerification"),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     subscriptions=tuple(
         Subscription(event, show_gpu_health)

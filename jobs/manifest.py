@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from prometheus_client.metrics_core import Metric
 
+from common.alert_checks import AlertCheck, measured
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
@@ -50,6 +51,15 @@ MANIFEST = AppManifest(
     nouns={"jobs": lambda count: ngettext("job", "jobs", count)},
     topics=(JobTopic(),),
     metrics=(jobs_by_state,),
+    alert_checks=(
+        AlertCheck(
+            name="SlipwayJobsFailed",
+            title=_("Jobs of a service have failed their last attempt"),
+            severity="warning",
+            find=measured(jobs_by_state, "jobs", state="failed"),
+            note=_("Their pages say why; a retry sends them to the stable version."),
+        ),
+    ),
     alert_rules=(
         AlertRule(
             name="SlipwayJobsFailed",

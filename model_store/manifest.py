@@ -12,6 +12,7 @@ from common.pages.inbox import InboxSource
 from common.pages.search import SearchDestination
 from common.pages.subjects import Subject
 from model_store import blob_store, metrics, states
+from model_store.alert_checks import ALERT_CHECKS
 from model_store.badges import BADGES
 from model_store.inbox import disk_room, lost_files
 from model_store.pruning import RULES
@@ -98,6 +99,7 @@ CHOICES = (
     ChoiceSet(states.RunState, badges="run", schema="RunState"),
 )
 MANIFEST = AppManifest(
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     reconcilers=(
         StoreScheduleReconciler(),

@@ -32,6 +32,7 @@ from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
 from optimization.canary import register_canary_links
 from releases import consumers, events, home, inbox, metrics, search, states, steps, subscribers
+from releases.alert_checks import ALERT_CHECKS
 from releases.auto_release import ReleaseAutomation
 from releases.badges import BADGES
 from releases.bake import warm_deployments
@@ -182,6 +183,7 @@ CONFIGURATION = (
 
 MANIFEST = AppManifest(
     configuration=CONFIGURATION,
+    alert_checks=ALERT_CHECKS,
     choices=CHOICES,
     subscriptions=(
         Subscription(WorkersChanged, subscribers.show_workers),

@@ -1,0 +1,164 @@
+"""Alertmanager's API v2 in the shape that its clients (amtool, Grafana, Karma, Prometheus) speak, and the
+receiver of its webhook. Base address: `/api/v1/alertmanager`."""
+
+from typing import Any, ClassVar
+
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.actors import of_request
+from accounts.models import Team
+from accounts.selectors import team_named
+from accounts.states import Right
+from alerts.api.serializers import as_alertmanager, silence_as_alertmanager
+from alerts.errors import InvalidAlerts, InvalidSilence
+from alerts.selectors import alerts_for, silences_for
+from alerts.services import care
+from alerts.services.outside import take_alerts
+from common import clock
+from common.api.json import loads
+from common.errors import Missing
+
+TEAM = OpenApiParameter("team", str, description="Owner; without it the installation.")
+MOST_SHOWN = 1_000
+
+
+class _AlertmanagerView(APIView):
+    def document(self, request: Request) -> Any:
+        return loads(request.body)
+
+    def team(self, request: Request) -> Team | None:
+        name = request.query_params.get("team", "")
+        return team_named(of_request(request._request), name) if name else None
+
+
+class AlertmanagerWebhook(_AlertmanagerView):
+    """Receiver for `webhook_configs` of an Alertmanager."""
+
+    needs: ClassVar = {"post": Right.ALERTS_WRITE}
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses={200: OpenApiTypes.OBJECT},
+        parameters=[TEAM],
+        operation_id="receive_alertmanager_webhook",
+    )
+    def post(self, request: Request) -> Response:
+        """Take a message of Alertmanager's webhook: `{"alerts": [...]}`; each alert fires or is resolved."""
+        document = self.document(request)
+        alerts = document.get("alerts") if isinstance(document, dict) else None
+        return Response({"taken": _taken(alerts, request, self.team(request))})
+
+
+class AlertmanagerAlerts(_AlertmanagerView):
+    """`/api/v2/alerts`"""
+
+    needs: ClassVar = {"post": Right.ALERTS_WRITE}
+
+    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="list_alertmanager_alerts")
+    def get(self, request: Request) -> Response:
+        """List open alerts as Alertmanager does, 1,000 at most."""
+        actor = of_request(request._request)
+        base, silences = request.build_absolute_uri("/").rstrip("/"), list(silences_for(actor).active())
+        rows = alerts_for(actor).open()[:MOST_SHOWN]
+        return Response([as_alertmanager(row, base_url=base, silences=silences) for row in rows])
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses={200: OpenApiTypes.OBJECT},
+        parameters=[TEAM],
+        operation_id="post_alertmanager_alerts",
+    )
+    def post(self, request: Request) -> Response:
+        """Take alerts as Prometheus posts them to an Alertmanager: a list."""
+        return Response({"taken": _taken(self.document(request), request, self.team(request))})
+
+
+class AlertmanagerSilences(_AlertmanagerView):
+    """`/api/v2/silences`"""
+
+    needs: ClassVar = {"post": Right.ALERTS_WRITE}
+
+    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="list_alertmanager_silences")
+    def get(self, request: Request) -> Response:
+        """List silences as Alertmanager does."""
+        now = clock.now()
+        rows = silences_for(of_request(request._request))[:MOST_SHOWN]
+        return Response([silence_as_alertmanager(row, now=now) for row in rows])
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses={200: OpenApiTypes.OBJECT},
+        parameters=[TEAM],
+        operation_id="post_alertmanager_silence",
+    )
+    def post(self, request: Request) -> Response:
+        """Create a silence; matchers must be equalities."""
+        given = self.document(request)
+        if not isinstance(given, dict):
+            raise InvalidSilence(fields={"matchers": [_("Send an object with matchers.")]})
+        times = {name: _moment(given, name) for name in ("startsAt", "endsAt")}
+        row = care.create_silence(
+            actor=of_request(request._request),
+            team=self.team(request),
+            labels=_labels(given.get("matchers")),
+            starts_at=times["startsAt"],
+            ends_at=times["endsAt"],
+            reason=str(given.get("comment") or ""),
+        )
+        return Response({"silenceID": str(row.pk)})
+
+
+class AlertmanagerSilence(_AlertmanagerView):
+    """`/api/v2/silence/{id}`"""
+
+    needs: ClassVar = {"delete": Right.ALERTS_WRITE}
+
+    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="get_alertmanager_silence")
+    def get(self, request: Request, pk: int) -> Response:
+        """Get a silence as Alertmanager shows it."""
+        return Response(silence_as_alertmanager(self._row(request, pk), now=clock.now()))
+
+    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="end_alertmanager_silence")
+    def delete(self, request: Request, pk: int) -> Response:
+        """End a silence."""
+        care.end_silence(self._row(request, pk), actor=of_request(request._request))
+        return Response({})
+
+    def _row(self, request: Request, pk: int) -> Any:
+        row = silences_for(of_request(request._request)).filter(pk=pk).first()
+        if row is None:
+            raise Missing(_("There is no such silence."))
+        return row
+
+
+def _taken(alerts: Any, request: Request, team: Team | None) -> int:
+    if not isinstance(alerts, list) or not all(isinstance(one, dict) for one in alerts):
+        raise InvalidAlerts(fields={"alerts": [_("Send a list of alerts as Alertmanager writes them.")]})
+    return take_alerts(alerts, actor=of_request(request._request), team=team)
+
+
+def _labels(matchers: Any) -> dict[str, str]:
+    """Raises InvalidSilence for what is no equality."""
+    if not isinstance(matchers, list) or not all(isinstance(one, dict) for one in matchers):
+        raise InvalidSilence(fields={"matchers": [_("Send a list of matchers.")]})
+    if any(one.get("isRegex") or one.get("isEqual") is False for one in matchers):
+        raise InvalidSilence(
+            fields={"matchers": [_("Only equalities are understood: no regular expression, no negation.")]}
+        )
+    return {str(one.get("name", ""))[:100]: str(one.get("value", ""))[:400] for one in matchers}
+
+
+def _moment(given: dict[str, Any], name: str) -> Any:
+    try:
+        found = parse_datetime(str(given.get(name) or ""))
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InvalidSilence(fields={name: [_("Give a time such as 2026-03-03T14:00Z.")]})
+    return found

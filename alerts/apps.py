@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class AlertsConfig(app_config.WithManifest):
+    name = "alerts"

@@ -1,0 +1,192 @@
+"""Checks of the fleet."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+
+from django.utils.translation import gettext_lazy as _
+
+from clusters import heartbeat_records, metrics, selectors
+from clusters.fleet import WorkerSnapshot
+from clusters.models import Deployment, Gpu, Node
+from clusters.states import Alert, DeploymentState, GpuState, WorkerState
+from common.alert_checks import AlertCheck, AlertFinding, measured
+
+CRASH_LOOP = 3
+"""Ends of a worker's process since it was last ready for a while."""
+GPU_MEMORY_FULL = 0.98
+PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
+
+
+def _workers(holds: Callable[[WorkerSnapshot], bool]) -> Callable[[], Iterator[AlertFinding]]:
+    def find() -> Iterator[AlertFinding]:
+        for cluster in selectors.whole_fleet().clusters:
+            for deployment in cluster.deployments:
+                for worker in deployment.workers:
+                    if holds(worker):
+                        yield _about(worker, cluster.row.name)
+
+    return find
+
+
+def _about(worker: WorkerSnapshot, cluster: str) -> AlertFinding:
+    deployment = worker.deployment
+    return AlertFinding(
+        {
+            "cluster": cluster,
+            "service": deployment.service,
+            "deployment": deployment.name,
+            "version": deployment.version_label,
+            "worker": worker.row.name,
+        },
+        address=f"/fleet/workers/{worker.row.name}/",
+        team_id=deployment.team_id,
+    )
+
+
+def _failing_deployments() -> Iterable[AlertFinding]:
+    rows = Deployment.objects.filter(state=DeploymentState.FAILING).select_related("cluster")
+    return [
+        AlertFinding(
+            {"cluster": row.cluster.name, "service": row.service, "deployment": row.name},
+            address=f"/fleet/deployments/{row.name}/",
+            team_id=row.team_id,
+        )
+        for row in rows
+    ]
+
+
+def _machine(node: Node, **labels: str) -> AlertFinding:
+    return AlertFinding(
+        {"cluster": node.cluster.name, "machine": node.name, **labels},
+        address=f"/fleet/nodes/{node.pk}/",
+        team_id=node.cluster.team_id,
+    )
+
+
+def _under_pressure() -> Iterable[AlertFinding]:
+    rows = Node.objects.exclude(conditions=[]).select_related("cluster")
+    return [
+        _machine(node, condition=condition["type"])
+        for node in rows
+        for condition in node.conditions
+        if condition.get("type") in PRESSURES and condition.get("status") == "True"
+    ]
+
+
+def _silent_agents() -> Iterable[AlertFinding]:
+    return [
+        AlertFinding(
+            {"cluster": cluster.row.name, "machine": node.row.name},
+            address=f"/fleet/nodes/{node.row.pk}/",
+            team_id=cluster.row.team_id,
+        )
+        for cluster in selectors.whole_fleet().clusters
+        for node in cluster.nodes
+        if node.agent_silent_since is not None
+    ]
+
+
+def _full_gpus() -> Iterator[AlertFinding]:
+    """Yield GPUs whose memory is used up, as agents say; one question to Redis per machine with GPUs."""
+    nodes: dict[int, Node] = {}
+    cards: dict[int, list[Gpu]] = {}
+    for card in Gpu.objects.filter(state=GpuState.PRESENT).select_related("node__cluster"):
+        nodes[card.node_id] = card.node
+        cards.setdefault(card.node_id, []).append(card)
+    for pk, node in nodes.items():
+        readings = heartbeat_records.latest_readings(node.cluster_id, node.uid)
+        for card in cards[pk]:
+            used = readings.get(card.uuid, {}).get("memory_used_bytes", 0.0)
+            if card.memory_bytes and used > GPU_MEMORY_FULL * card.memory_bytes:
+                yield _machine(node, gpu=str(card.index))
+
+
+ALERT_CHECKS = (
+    AlertCheck(
+        name="SlipwayWorkersLost",
+        title=_("Worker lost"),
+        severity="critical",
+        find=_workers(lambda worker: worker.alert == Alert.LOST),
+        lasts=timedelta(seconds=15),
+        note=_("It sends no heartbeats. Its machine or process may be gone; requests go to the others."),
+    ),
+    AlertCheck(
+        name="SlipwayWorkerStuck",
+        title=_("Worker stuck"),
+        severity="critical",
+        find=_workers(lambda worker: worker.alert == Alert.STUCK),
+        note=_("All its slots are busy and no request ends. Look at its log and profile, then restart it."),
+    ),
+    AlertCheck(
+        name="SlipwayWorkerSaturated",
+        title=_("Worker saturated: the queue grows"),
+        severity="warning",
+        find=_workers(lambda worker: worker.alert == Alert.SATURATED),
+        lasts=timedelta(minutes=10),
+        note=_("It has had no free slot for minutes: add replicas, or lend workers to the service."),
+    ),
+    AlertCheck(
+        name="SlipwayCrashLoop",
+        title=_("Worker crashes again and again"),
+        severity="critical",
+        find=_workers(lambda worker: worker.row.restarts >= CRASH_LOOP and worker.state != WorkerState.READY),
+        lasts=timedelta(seconds=30),
+        note=_("Its log says why. A release whose workers do so is rolled back; a service needs a person."),
+    ),
+    AlertCheck(
+        name="SlipwayDeploymentFailing",
+        title=_("Deployment cannot serve"),
+        severity="critical",
+        find=_failing_deployments,
+        lasts=timedelta(minutes=1),
+        note=_("Its page says why its workers are not ready."),
+    ),
+    AlertCheck(
+        name="SlipwayMachinePressure",
+        title=_("Machine short of memory, disk or processes"),
+        severity="warning",
+        find=_under_pressure,
+        lasts=timedelta(minutes=1),
+        note=_("The kubelet says so and evicts pods. Cordon the machine, or move workers away."),
+    ),
+    AlertCheck(
+        name="SlipwayGpuMemoryFull",
+        title=_("Memory of a GPU used up"),
+        severity="warning",
+        find=_full_gpus,
+        lasts=timedelta(minutes=5),
+        note=_("The next allocation may fail: lower the batch size or the share of the KV cache."),
+    ),
+    AlertCheck(
+        name="SlipwayAgentSilent",
+        title=_("Agent of a machine silent"),
+        severity="warning",
+        find=_silent_agents,
+        lasts=timedelta(minutes=2),
+        note=_("Its workers may serve; nobody knows how busy they are."),
+    ),
+    AlertCheck(
+        name="SlipwayRelaySilent",
+        title=_("Relay of a cluster silent"),
+        severity="warning",
+        find=measured(metrics.fleet, "relay_silent"),
+        lasts=timedelta(minutes=1),
+        note=_("Its workers may serve; nobody knows how busy they are."),
+    ),
+    AlertCheck(
+        name="SlipwayClusterTakesNoOrders",
+        title=_("Cluster unreachable"),
+        severity="critical",
+        find=measured(metrics.fleet, "cluster_takes_orders", 1, is_below=True),
+        lasts=timedelta(minutes=2),
+        note=_("What serves there serves on; releases to it stand still and cannot be taken back."),
+    ),
+    AlertCheck(
+        name="SlipwayClusterRightsMissing",
+        title=_("Cluster lacks rights that Slipway needs"),
+        severity="warning",
+        find=measured(metrics.fleet, "cluster_rights_missing"),
+        lasts=timedelta(minutes=1),
+        note=_("What serves there serves on; what needs the right waits until it is back."),
+    ),
+)

@@ -1,0 +1,133 @@
+"""`slipway alerts`: what is wrong now, and what people do about it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Columns, context_of
+from slipway.cli.options import Number, Reason, RequiredReason
+from slipway.client import at
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(help="Alerts: what is wrong now, and who looks after it.", no_args_is_help=True)
+Hours = Annotated[float, typer.Option("--hours", min=0.1, max=2160, help="Length of the silence.")]
+COLUMNS: Columns = {
+    "ID": "id",
+    "ALERT": "title",
+    "SEVERITY": "severity",
+    "STATE": "state",
+    "LABELS": lambda row: ", ".join(f"{name}={value}" for name, value in row["labels"].items()),
+    "TEAM": lambda row: row["team"] or "",
+    "SINCE": "began_at",
+}
+CHECKS: Columns = {
+    "CHECK": "name",
+    "TITLE": "title",
+    "SEVERITY": "severity",
+    "FIRES AFTER": lambda row: f"{row['lasts_seconds']:.0f} s",
+    "OPEN": "open_alerts",
+    "ON": lambda row: "yes" if row["is_on"] else f"no: {row['reason']}",
+}
+SILENCES: Columns = {
+    "ID": "id",
+    "LABELS": lambda row: ", ".join(f"{name}={value}" for name, value in row["labels"].items()),
+    "TEAM": lambda row: row["team"] or "all",
+    "ENDS": "ends_at",
+    "REASON": "reason",
+    "BY": "created_by",
+}
+
+
+@app.command("list")
+def list_alerts(
+    typer_context: typer.Context,
+    state: Annotated[
+        str, typer.Option("--state", help="open, firing, acknowledged, silenced or resolved.")
+    ] = "open",
+    service: Annotated[str, typer.Option("--service", help="About this service only.")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="About this cluster only.")] = "",
+) -> None:
+    """List alerts, the newest first."""
+    given = {"state": state, "service": service, "cluster": cluster}
+    filters = {name: value for name, value in given.items() if value}
+    context_of(typer_context).each(at("alerts"), COLUMNS, **filters)
+
+
+@app.command("show")
+def show(typer_context: typer.Context, number: Number) -> None:
+    """Show an alert."""
+    context = context_of(typer_context)
+    row = context.client.get(at("alerts", number))
+    context.tell(row, f"{row['title']} is {row['state']}. {row['summary'] or row['note']}")
+
+
+@app.command("ack")
+def acknowledge(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Say that you look after an alert."""
+    context = context_of(typer_context)
+    row = context.client.create(at("alerts", number, "acknowledge"), {"reason": reason})
+    context.tell(row, f"Alert {row['id']} is {row['state']}.")
+
+
+@app.command("silence")
+def silence(
+    typer_context: typer.Context,
+    number: Annotated[int | None, typer.Argument(help="One alert; or give --label.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="NAME=VALUE that alerts must have; repeatable.")
+    ] = None,
+    team: Annotated[str, typer.Option("--team", help="Alerts of this team; default: of all.")] = "",
+    hours: Hours = 2.0,
+    reason: RequiredReason = "",
+) -> None:
+    """Silence an alert, or all that have the labels."""
+    context = context_of(typer_context)
+    if (number is None) == (not label):
+        raise CommandFailed("Give the number of one alert, or --label NAME=VALUE.", Exit.USAGE)
+    if number is not None:
+        row = context.client.create(at("alerts", number, "silence"), {"hours": hours, "reason": reason})
+        context.tell(row, f"Alert {row['id']} is silenced until {row['silenced_until']}.")
+        return
+    labels = dict(text.partition("=")[::2] for text in label or ())
+    ends_at = datetime.now(UTC) + timedelta(hours=hours)
+    body = {"labels": labels, "team": team or None, "ends_at": ends_at.isoformat(), "reason": reason}
+    row = context.client.create(at("alert-silences"), body)
+    context.tell(row, f"Silence {row['id']} ends at {row['ends_at']}.")
+
+
+@app.command("silences")
+def silences(typer_context: typer.Context) -> None:
+    """List silences."""
+    context_of(typer_context).each(at("alert-silences"), SILENCES)
+
+
+@app.command("unsilence")
+def unsilence(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """End a silence; what it covers fires again."""
+    context = context_of(typer_context)
+    context.client.delete(at("alert-silences", number), reason=reason)
+    context.progress.print(f"Silence {number} is ended.", markup=False)
+
+
+@app.command("checks")
+def list_checks(typer_context: typer.Context) -> None:
+    """List the checks that raise alerts."""
+    context = context_of(typer_context)
+    found: Any = context.client.get(at("alert-checks"))
+    context.rows(found, CHECKS)
+
+
+@app.command("turn")
+def turn(
+    typer_context: typer.Context,
+    check: Annotated[str, typer.Argument(help="Name of the check.")],
+    wish: Annotated[str, typer.Argument(help="on or off.", metavar="on|off")],
+    reason: Reason = "",
+) -> None:
+    """Turn a check on or off for the whole installation."""
+    if wish not in ("on", "off"):
+        raise CommandFailed("Say on or off.", Exit.USAGE)
+    context = context_of(typer_context)
+    row = context.client.patch(at("alert-checks", check), {"is_on": wish == "on", "reason": reason})
+    context.tell(row, f"{row['name']} is {wish}.")
