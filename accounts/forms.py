@@ -13,7 +13,7 @@ from accounts import token_presets
 from accounts.models import Team
 from accounts.selectors import may_everywhere, rights_held, teams_where
 from accounts.services.tokens import LONGEST, USUAL
-from accounts.states import Right, Role
+from accounts.states import Right, Role, WebhookFormat
 from common import clock
 from common.actor import Actor
 from common.webhooks import catalogue
@@ -196,6 +196,34 @@ class WebhookForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         help_text=_("None selected: every event but audit.head."),
     )
+    format = forms.ChoiceField(
+        required=False,
+        choices=WebhookFormat.choices,
+        initial=WebhookFormat.STANDARD,
+        label=_("Format"),
+        help_text=_("Whose messages the receiver takes. Of e-mail the URL is mailto:ops@example.org."),
+    )
+    language = forms.ChoiceField(
+        required=False, choices=settings.LANGUAGES, initial="en", label=_("Language of messages")
+    )
+    digest_minutes = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=1_440,
+        initial=0,
+        label=_("Digest, minutes"),
+        help_text=_("Messages of so many minutes go as one; 0: each by itself."),
+    )
+    quiet_from = forms.TimeField(
+        required=False, label=_("Quiet from"), widget=forms.TimeInput(attrs={"type": "time"})
+    )
+    quiet_until = forms.TimeField(
+        required=False,
+        label=_("Quiet until"),
+        widget=forms.TimeInput(attrs={"type": "time"}),
+        help_text=_("Messages of these hours wait for their end; empty: none does."),
+    )
+    quiet_zone = forms.CharField(required=False, max_length=64, initial="UTC", label=_("Time zone"))
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -203,13 +231,29 @@ class WebhookForm(forms.Form):
         events: Any = self.fields["events"]
         events.choices = _events(lambda one: one.name)
 
+    def clean(self) -> dict[str, Any]:
+        """Put the quiet hours together as the service takes them."""
+        given: dict[str, Any] = {**(super().clean() or {})}
+        for name in ("format", "language", "digest_minutes"):
+            if given.get(name) in (None, ""):
+                given[name] = self.get_initial_for_field(self.fields[name], name)
+        begin, end, zone = (given.pop(f"quiet_{name}", None) for name in ("from", "until", "zone"))
+        if (begin is None) != (end is None):
+            self.add_error("quiet_until", _("Give both times, or none."))
+        given["quiet_hours"] = (
+            {"from": f"{begin:%H:%M}", "until": f"{end:%H:%M}", "zone": zone or "UTC"}
+            if begin and end
+            else None
+        )
+        return given
+
 
 class NewWebhookForm(WebhookForm):
     team = forms.ModelChoiceField(
         Team.objects.none(), to_field_name="name", label=_("Team"), help_text=_("Whose events it receives.")
     )
     revision = None  # type: ignore[assignment]
-    field_order = ("url", "team", "description", "events")
+    field_order = ("url", "format", "team", "description", "events")
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -27,6 +27,7 @@ from accounts.states import (
     Role,
     RoleSource,
     TokenState,
+    WebhookFormat,
 )
 from common import clock
 from common.characters import hidden
@@ -212,6 +213,16 @@ class WebhookEndpoint(Reconciled, Revised):
     sealed_former_secret = models.TextField(blank=True, editable=False)
     former_secret_until = models.DateTimeField(null=True, editable=False)
     """Until when what is sent is signed with the former secret, too."""
+    format = models.CharField(
+        max_length=20, choices=WebhookFormat.choices, default=WebhookFormat.STANDARD, db_default="standard"
+    )
+    """Whose messages its receiver takes."""
+    language = models.CharField(max_length=10, default="en", db_default="en")
+    """Language of its messages' words, unless they are of the standard format."""
+    quiet_hours = models.JSONField(null=True, blank=True)
+    """`{from, until, zone}`: between these times of the zone's clock messages wait; None: they never do."""
+    digest_minutes = models.PositiveSmallIntegerField(default=0, db_default=0)
+    """Messages of so many minutes go as one; 0: each by itself."""
     enabled = models.BooleanField(default=True)
     disabled_why = models.TextField(blank=True, editable=False)
     failures = models.PositiveIntegerField(default=0, editable=False)
@@ -241,6 +252,8 @@ class WebhookEndpoint(Reconciled, Revised):
         secret of the receiver's; no credentials and no query.
         """
         address = urlsplit(self.url)
+        if address.scheme == "mailto":
+            return address.path
         told = address.netloc.rpartition("@")[2]
         words = [word for word in address.path.split("/") if word]
         for number, word in enumerate(words[:2], 1):

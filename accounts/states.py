@@ -74,3 +74,17 @@ MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
     for kind in (AccountKind.MACHINE, AccountKind.DIRECTORY)
 }
 """What accounts of these kinds may do, everywhere, by their tokens; they are in no team."""
+
+
+class WebhookFormat(TextChoices):
+    """Whose messages a receiver takes."""
+
+    STANDARD = "standard", _("Standard Webhooks (signed JSON)")
+    SLACK = "slack", "Slack"  # untranslated
+    FEISHU = "feishu", "Feishu"  # untranslated
+    DINGTALK = "dingtalk", "DingTalk"  # untranslated
+    WECOM = "wecom", "WeCom"  # untranslated
+    TEAMS = "teams", "Microsoft Teams"  # untranslated
+    ALERTMANAGER = "alertmanager", "Alertmanager"  # untranslated
+    PAGERDUTY = "pagerduty", "PagerDuty"  # untranslated
+    EMAIL = "email", _("E-mail")

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import orjson
+from django.conf import settings
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
@@ -20,7 +21,7 @@ from accounts.filters import DeliveryFilter
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import rights, webhooks
 from accounts.services.webhooks import IssuedWebhook
-from accounts.states import DeliveryState, Right
+from accounts.states import DeliveryState, Right, WebhookFormat
 from common.api.examples import example
 from common.api.views import (
     CreateEndpoint,
@@ -35,6 +36,17 @@ from common.audit import MAX_REASON
 WANTED = "Event types, see docs/WEBHOOKS.md; empty: all, future ones included."
 
 
+@example({"from": "22:00", "until": "07:00", "zone": "Europe/Paris"})
+class QuietHoursSerializer(serializers.Serializer[Any]):
+    until = serializers.CharField(max_length=8)
+    zone = serializers.CharField(max_length=64, help_text="IANA name, such as Europe/Paris.")
+
+    def get_fields(self) -> dict[str, Any]:
+        # `from` is a word of Python's.
+        begin = serializers.CharField(max_length=8, help_text="Such as 22:00.")
+        return {"from": begin, **super().get_fields()}
+
+
 @example(examples.WEBHOOK)
 class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
     team = serializers.CharField(
@@ -44,6 +56,10 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
     disabled_why = serializers.CharField(help_text="Empty while it is enabled.")
     failing_since = serializers.DateTimeField(allow_null=True, help_text="Failing since; null: not failing.")
     delivered_at = serializers.DateTimeField(allow_null=True, help_text="Last successful delivery.")
+    format = serializers.ChoiceField(WebhookFormat.choices)
+    language = serializers.CharField(help_text="Of the words; not used by the standard format.")
+    quiet_hours = QuietHoursSerializer(allow_null=True, help_text="null: messages never wait.")
+    digest_minutes = serializers.IntegerField(help_text="Messages of so many minutes go as one; 0: each.")
     former_secret_until = serializers.DateTimeField(
         allow_null=True, help_text="Until when the previous secret is valid, too."
     )
@@ -56,6 +72,10 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
             "url",
             "description",
             "events",
+            "format",
+            "language",
+            "quiet_hours",
+            "digest_minutes",
             "enabled",
             "disabled_why",
             "failing_since",
@@ -79,11 +99,19 @@ class _WebhookFields(serializers.Serializer[Any]):
     events = serializers.ListField(
         child=serializers.CharField(max_length=60), required=False, help_text=WANTED
     )
+    format = serializers.ChoiceField(
+        WebhookFormat.choices, required=False, help_text="Whose messages the receiver takes."
+    )
+    language = serializers.ChoiceField(settings.LANGUAGES, required=False)
+    quiet_hours = QuietHoursSerializer(required=False, allow_null=True)
+    digest_minutes = serializers.IntegerField(required=False, min_value=0, max_value=1_440)
 
 
 @example(examples.NEW_WEBHOOK)
 class NewWebhookSerializer(_WebhookFields):
-    url = serializers.CharField(max_length=2000, help_text="https, on the public internet.")
+    url = serializers.CharField(
+        max_length=2000, help_text="https, on the public internet; of e-mail `mailto:ops@example.org`."
+    )
     team = serializers.CharField(
         max_length=63,
         required=False,

@@ -4,15 +4,16 @@ At least once: a worker that dies between the answer and its note sends the same
 `webhook-id`, by which receivers tell a repetition. What is noted is never sent again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import F
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.notifying import notify
 from accounts.services import webhooks
-from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
+from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, WebhookFormat
 from common import clock
 from common.actor import Actor
 from common.audit import record
@@ -39,6 +40,8 @@ ACTOR = Actor.system("webhooks")
 DISABLED_AFTER = timedelta(days=3)
 """Of nothing but failures."""
 LONGEST_HISTORY = 30
+MOST_AT_ONCE = 200
+"""Deliveries in one digest; the rest makes another."""
 GONE = 410
 ASKS_FOR_PATIENCE = frozenset({429, 503})
 
@@ -70,12 +73,19 @@ class WriteDeliveries(Step[WebhookEvent]):
             # Waking locks the row: who disables it meanwhile finds what is handed out here, or is found.
             awake = [endpoint for endpoint in seen.to if kernel.wake(endpoint, where={"enabled": True})]
             WebhookDelivery.objects.bulk_create(
-                WebhookDelivery(endpoint=endpoint, event=row, due_at=now) for endpoint in awake
+                WebhookDelivery(endpoint=endpoint, event=row, due_at=_first_try_at(endpoint, now))
+                for endpoint in awake
             )
 
         return rest(
             save={"body": webhooks.written_out(row.type, row.occurred_at, seen.payload.data)}, write=hand_out
         )
+
+
+def _first_try_at(endpoint: WebhookEndpoint, now: datetime) -> datetime:
+    return schedule.first_try_at(
+        now, quiet_hours=endpoint.quiet_hours, digest_minutes=endpoint.digest_minutes
+    )
 
 
 def _forget(event: WebhookEvent) -> None:
@@ -90,27 +100,36 @@ class WebhookEventReconciler(Reconciler[WebhookEvent]):
 
 
 class SendDelivery(Step[WebhookEndpoint]):
-    """Send one POST. Its `webhook-id` is the deterministic name under which it arrives."""
+    """Send one POST. Its `webhook-id` is the deterministic name under which it arrives.
+
+    `also`: deliveries that go with it, in the message of a digest.
+    """
 
     name = "send"
     effect = Effect.CREATE
 
-    def __init__(self, delivery: WebhookDelivery) -> None:
+    def __init__(self, delivery: WebhookDelivery, also: Sequence[WebhookDelivery] = ()) -> None:
         self.delivery = delivery
+        self.also = also
 
     def intent(self, row: WebhookEndpoint) -> Mapping[str, Any]:
         return {"delivery": self.delivery.pk}
 
     def act(self, row: WebhookEndpoint, operation: Operation) -> Mapping[str, Any]:
-        event = self.delivery.event
+        events = [one.event for one in (self.delivery, *self.also)]
         now = clock.now()
         try:
             body = event.body.encode()
             answer = webhooks.signed_post(row, message_id=event.key, body=body, now=now)
+            if row.format == WebhookFormat.STANDARD:
+                answer = _post(row, events[0], now)
+            else:
+                answer = notify(row, events, webhooks.allowed_places())
         except (CannotUnseal, ValueError) as error:
             answer = DeliveryResponse(None, 0, error=str(error))
         return {
             "delivery": self.delivery.pk,
+            "also": [one.pk for one in self.also],
             "at": now.isoformat(),
             "status": answer.status,
             "milliseconds": answer.milliseconds,
@@ -125,7 +144,7 @@ class SendDelivery(Step[WebhookEndpoint]):
 
     def settle(self, row: WebhookEndpoint, seen: Intent, now: datetime) -> StepOutcome:
         tried = dict(seen.result or {})
-        delivery_id, asked = tried.pop("delivery"), tried.pop("retry_after")
+        delivery_id, asked, also = tried.pop("delivery"), tried.pop("retry_after"), tried.pop("also", ())
         delivery = WebhookDelivery.objects.filter(pk=delivery_id).first()
         tries = (delivery.tries if delivery else 0) + 1
         history = [*(delivery.history if delivery else ()), tried][-LONGEST_HISTORY:]
@@ -137,6 +156,9 @@ class SendDelivery(Step[WebhookEndpoint]):
             seen.delete()
             WebhookDelivery.objects.filter(pk=delivery_id).update(
                 state=judged.state, due_at=judged.due_at, tries=tries, history=history
+            )
+            WebhookDelivery.objects.filter(pk__in=also).update(
+                state=judged.state, due_at=judged.due_at, tries=tries, history=[tried]
             )
             if judged.disabled_why:
                 disable(row, why=judged.disabled_why, now=now)
@@ -203,7 +225,7 @@ class EndpointReconciler(Reconciler[WebhookEndpoint]):
     right = Right.WEBHOOKS_WRITE
 
     def lane_of(self, row: WebhookEndpoint) -> str:
-        return lane_at("webhook", row.url)
+        return "webhook:mail" if row.format == WebhookFormat.EMAIL else lane_at("webhook", row.url)
 
     def next_step(self, row: WebhookEndpoint, now: datetime) -> Step[WebhookEndpoint] | None:
         if not row.enabled:
@@ -216,4 +238,7 @@ class EndpointReconciler(Reconciler[WebhookEndpoint]):
         if (first := in_turn.first()) is None:
             return None
         until = max(first.due_at, row.quiet_until or first.due_at)
-        return SendDelivery(first) if until <= now else AwaitDelivery(until)
+        if until > now:
+            return AwaitDelivery(until)
+        due = in_turn.filter(due_at__lte=now).exclude(pk=first.pk)[:MOST_AT_ONCE]
+        return SendDelivery(first, list(due) if row.digest_minutes else ())

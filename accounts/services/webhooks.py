@@ -1,18 +1,21 @@
 """Webhooks: who is sent what, its secret, tests and replays. `accounts.reconcilers` sends."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
+from zoneinfo import available_timezones
 
 import orjson
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services.rights import require_for_owner
-from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
+from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, WebhookFormat
 from common import clock, events
 from common.actor import Actor
 from common.audit import record
@@ -27,7 +30,10 @@ PURPOSE = "webhook"
 TEST = "webhook.test"
 DISABLED = "webhook.disabled"
 BOTH_SECRETS_FOR = timedelta(hours=24)
-CHANGEABLE = frozenset({"url", "description", "events", "enabled"})
+CHANGEABLE = frozenset(
+    {"url", "description", "events", "enabled", "format", "language", "quiet_hours", "digest_minutes"}
+)
+LONGEST_DIGEST = 1_440
 
 
 class IssuedWebhook(NamedTuple):
@@ -58,8 +64,10 @@ def create_webhook(
     team: Team | None = None,
     events: Collection[str] = (),
     description: str = "",
+    **options: Any,
 ) -> IssuedWebhook:
-    """Create a webhook; one without a team gets all events. Raises NotAllowed, Invalid."""
+    """Create a webhook; one without a team gets all events. `options`: `format`, `language`, `quiet_hours`,
+    `digest_minutes`. Raises NotAllowed, Invalid."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, team)
     secret = signing.new_secret()
     endpoint = WebhookEndpoint(
@@ -69,6 +77,7 @@ def create_webhook(
         events=sorted(set(events)),
         sealed_secret=seal(secret, purpose=PURPOSE),
         created_by=actor.name,
+        **options,
     )
     _validate(endpoint)
     with transaction.atomic():
@@ -80,7 +89,7 @@ def create_webhook(
 def change_webhook(
     *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = "", **changes: Any
 ) -> WebhookEndpoint:
-    """Change `url`, `description`, `events` or `enabled`; enabling forgets its failures, disabling gives up
+    """Change what is CHANGEABLE; enabling forgets its failures, disabling gives up
     what was still to be sent. Raises NotAllowed, Stale, Invalid."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     if unknown := sorted(set(changes) - CHANGEABLE):
@@ -207,15 +216,22 @@ def _hurry(endpoint: WebhookEndpoint) -> None:
     endpoint.quiet_until = None
 
 
-def _validate(
-    endpoint: WebhookEndpoint, *, fields: Collection[str] = ("url", "events", "description")
-) -> None:
+def _validate(endpoint: WebhookEndpoint, *, fields: Collection[str] = CHANGEABLE) -> None:
     faults: dict[str, list[str]] = {}
-    if "url" in fields:
-        try:
-            parse(endpoint.url, allowed_places())
-        except Invalid as error:
-            faults |= error.fields
+    if {"url", "format"} & set(fields):
+        faults |= _faults_of_address(endpoint)
+    if endpoint.format not in WebhookFormat.values:
+        faults["format"] = [_("Choose one of: %(known)s.") % {"known": ", ".join(WebhookFormat.values)}]
+    if endpoint.language not in dict(settings.LANGUAGES):
+        faults["language"] = [_("Choose one of: %(known)s.") % {"known": ", ".join(dict(settings.LANGUAGES))}]
+    if not 0 <= endpoint.digest_minutes <= LONGEST_DIGEST:
+        faults["digest_minutes"] = [_("Give between 0 and 1440 minutes.")]
+    elif endpoint.digest_minutes and endpoint.format == WebhookFormat.STANDARD:
+        faults["digest_minutes"] = [_("Only messages for people can be put together: choose their format.")]
+    if endpoint.quiet_hours and not _is_window(endpoint.quiet_hours):
+        faults["quiet_hours"] = [
+            _("Give from and until as times such as 22:00, and a time zone such as Europe/Paris.")
+        ]
     known = set(catalogue.known())
     if "events" in fields and (unknown := sorted(set(endpoint.events) - known)):
         faults["events"] = [
@@ -226,6 +242,33 @@ def _validate(
         faults["description"] = [_("Use at most 300 characters.")]
     if faults:
         raise Invalid(fields=faults)
+
+
+def _faults_of_address(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
+    if endpoint.format != WebhookFormat.EMAIL:
+        try:
+            parse(endpoint.url, allowed_places())
+        except Invalid as error:
+            return error.fields
+        return {}
+    try:
+        validate_email(endpoint.url.removeprefix("mailto:"))
+    except ValidationError:
+        return {"url": [_("Give an e-mail address such as mailto:oncall@example.org.")]}
+    if not endpoint.url.startswith("mailto:"):
+        return {"url": [_("Give an e-mail address such as mailto:oncall@example.org.")]}
+    if not settings.SLIPWAY_SMTP_URL:
+        return {"format": [_("No mail server is set: SLIPWAY_SMTP_URL names it.")]}
+    return {}
+
+
+def _is_window(quiet_hours: Any) -> bool:
+    try:
+        for name in ("from", "until"):
+            time.fromisoformat(quiet_hours[name])
+        return set(quiet_hours) == {"from", "until", "zone"} and quiet_hours["zone"] in available_timezones()
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _record(
@@ -240,7 +283,12 @@ def _record(
 
 
 def _shown(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    return {"host": endpoint.host, "events": endpoint.events, "enabled": endpoint.enabled}
+    return {
+        "host": endpoint.host,
+        "format": endpoint.format,
+        "events": endpoint.events,
+        "enabled": endpoint.enabled,
+    }
 
 
 def _new_key() -> str:

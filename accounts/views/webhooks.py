@@ -67,7 +67,10 @@ def new_webhook(request: HttpRequest) -> HttpResponse:
 def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
-    initial = {name: getattr(shown, name) for name in ("url", "description", "events", "revision")}
+    kept = ("url", "description", "events", "revision", "format", "language", "digest_minutes")
+    quiet = shown.quiet_hours or {}
+    initial = {name: getattr(shown, name) for name in kept}
+    initial |= {f"quiet_{name}": quiet.get(name) for name in ("from", "until", "zone")}
     form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
     if form.is_bound and form.is_valid():
         given = dict(form.cleaned_data)

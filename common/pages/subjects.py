@@ -101,6 +101,14 @@ def column_of(row: Model, path: str) -> Any:
     return found
 
 
+def address_by_noun(name: str, pk: int) -> str:
+    """Return the page of the row with this id, of the kind whose model has the name; empty: there is none."""
+    for label, subject in _subjects.items():
+        if subject.address and label.rpartition(".")[2] == name.replace("_", ""):
+            return _found(label, {str(pk)}).get(str(pk), "")
+    return ""
+
+
 def addresses(rows: Iterable[AuditRecord]) -> Mapping[tuple[str, str], str]:
     """Map kind and id to the address of what is still there and has a page. One query for each subject."""
     wanted: dict[str, set[str]] = defaultdict(set)

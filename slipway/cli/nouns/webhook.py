@@ -20,6 +20,21 @@ Events = Annotated[
     typer.Option("--event", "-e", help="Event type, such as release.ended; repeatable; default: all."),
 ]
 Description = Annotated[str | None, typer.Option("--description", help="Description.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="Whose messages the receiver takes: standard (default), slack, feishu, dingtalk, wecom, teams, "
+        "alertmanager, pagerduty or email (URL mailto:...).",
+    ),
+]
+Language = Annotated[str, typer.Option("--language", help="Of the words: en or zh-hans.")]
+Digest = Annotated[
+    int | None, typer.Option("--digest-minutes", min=0, help="Messages of so many minutes go as one.")
+]
+Quiet = Annotated[
+    str, typer.Option("--quiet", help="Hours in which messages wait: `22:00-07:00 Europe/Paris`, or `none`.")
+]
 DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="ID from `deliveries`.")]
 
 
@@ -77,9 +92,14 @@ def add(
     ] = "",
     events: Events = None,
     description: Description = None,
+    message_format: Format = "",
+    language: Language = "",
+    digest_minutes: Digest = None,
+    quiet: Quiet = "",
 ) -> None:
     """Add a webhook; its signing secret is shown once, on stdout."""
     given = {"team": team, "events": events, "description": description}
+    given |= _of_messages(message_format, language, digest_minutes, quiet)
     body = {"url": url} | {key: value for key, value in given.items() if value}
     _issue(context_of(typer_context), at("webhooks"), body)
 
@@ -100,6 +120,10 @@ def edit(
         bool, typer.Option("--all-events", help="All event types, future ones included.")
     ] = False,
     description: Description = None,
+    message_format: Format = "",
+    language: Language = "",
+    digest_minutes: Digest = None,
+    quiet: Quiet = "",
     reason: Reason = "",
 ) -> None:
     """Change the options given."""
@@ -108,11 +132,29 @@ def edit(
     body: dict[str, Any] = {"url": url} if url else {}
     body |= {"events": events or []} if events or all_events else {}
     body |= {} if description is None else {"description": description}
+    body |= _of_messages(message_format, language, digest_minutes, quiet)
     if not body:
         raise CommandFailed(
-            "Nothing to change: give --url, --event, --all-events or --description.", Exit.USAGE
+            "Nothing to change: give --url, --event, --all-events, --description or an option of messages.",
+            Exit.USAGE,
         )
     _change(context_of(typer_context), number, body, reason)
+
+
+def _of_messages(
+    message_format: str, language: str, digest_minutes: int | None, quiet: str
+) -> dict[str, Any]:
+    """Return what the options say of messages."""
+    found: dict[str, Any] = {"format": message_format, "language": language}
+    found = {name: value for name, value in found.items() if value}
+    if digest_minutes is not None:
+        found["digest_minutes"] = digest_minutes
+    if quiet:
+        hours, _, zone = quiet.partition(" ")
+        begin, _, end = hours.partition("-")
+        is_none = quiet == "none"
+        found["quiet_hours"] = None if is_none else {"from": begin, "until": end, "zone": zone or "UTC"}
+    return found
 
 
 @app.command("enable")
