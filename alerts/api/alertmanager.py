@@ -5,8 +5,6 @@ from typing import Any, ClassVar
 
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,6 +12,7 @@ from rest_framework.views import APIView
 from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import team_named
+from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from alerts.api.serializers import as_alertmanager, silence_as_alertmanager
 from alerts.errors import InvalidAlerts, InvalidSilence
@@ -24,17 +23,23 @@ from common import clock
 from common.api.json import loads
 from common.errors import Missing
 
-TEAM = OpenApiParameter("team", str, description="Owner; without it the installation.")
 MOST_SHOWN = 1_000
 
 
 class _AlertmanagerView(APIView):
+    schema = None
+    """Its documents are Alertmanager's own."""
+
     def document(self, request: Request) -> Any:
         return loads(request.body)
 
     def team(self, request: Request) -> Team | None:
-        name = request.query_params.get("team", "")
-        return team_named(of_request(request._request), name) if name else None
+        """Return the owner that `?team=` names; None: the installation. Raises NotAllowed, before the body is
+        read."""
+        actor, name = of_request(request._request), request.query_params.get("team", "")
+        team = team_named(actor, name) if name else None
+        require_for_owner(actor, Right.ALERTS_WRITE, team)
+        return team
 
 
 class AlertmanagerWebhook(_AlertmanagerView):
@@ -42,17 +47,11 @@ class AlertmanagerWebhook(_AlertmanagerView):
 
     needs: ClassVar = {"post": Right.ALERTS_WRITE}
 
-    @extend_schema(
-        request=OpenApiTypes.OBJECT,
-        responses={200: OpenApiTypes.OBJECT},
-        parameters=[TEAM],
-        operation_id="receive_alertmanager_webhook",
-    )
     def post(self, request: Request) -> Response:
         """Take a message of Alertmanager's webhook: `{"alerts": [...]}`; each alert fires or is resolved."""
-        document = self.document(request)
+        team, document = self.team(request), self.document(request)
         alerts = document.get("alerts") if isinstance(document, dict) else None
-        return Response({"taken": _taken(alerts, request, self.team(request))})
+        return Response({"taken": _taken(alerts, request, team)})
 
 
 class AlertmanagerAlerts(_AlertmanagerView):
@@ -60,7 +59,6 @@ class AlertmanagerAlerts(_AlertmanagerView):
 
     needs: ClassVar = {"post": Right.ALERTS_WRITE}
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="list_alertmanager_alerts")
     def get(self, request: Request) -> Response:
         """List open alerts as Alertmanager does, 1,000 at most."""
         actor = of_request(request._request)
@@ -68,15 +66,10 @@ class AlertmanagerAlerts(_AlertmanagerView):
         rows = alerts_for(actor).open()[:MOST_SHOWN]
         return Response([as_alertmanager(row, base_url=base, silences=silences) for row in rows])
 
-    @extend_schema(
-        request=OpenApiTypes.OBJECT,
-        responses={200: OpenApiTypes.OBJECT},
-        parameters=[TEAM],
-        operation_id="post_alertmanager_alerts",
-    )
     def post(self, request: Request) -> Response:
         """Take alerts as Prometheus posts them to an Alertmanager: a list."""
-        return Response({"taken": _taken(self.document(request), request, self.team(request))})
+        team = self.team(request)
+        return Response({"taken": _taken(self.document(request), request, team)})
 
 
 class AlertmanagerSilences(_AlertmanagerView):
@@ -84,28 +77,21 @@ class AlertmanagerSilences(_AlertmanagerView):
 
     needs: ClassVar = {"post": Right.ALERTS_WRITE}
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="list_alertmanager_silences")
     def get(self, request: Request) -> Response:
         """List silences as Alertmanager does."""
         now = clock.now()
         rows = silences_for(of_request(request._request))[:MOST_SHOWN]
         return Response([silence_as_alertmanager(row, now=now) for row in rows])
 
-    @extend_schema(
-        request=OpenApiTypes.OBJECT,
-        responses={200: OpenApiTypes.OBJECT},
-        parameters=[TEAM],
-        operation_id="post_alertmanager_silence",
-    )
     def post(self, request: Request) -> Response:
         """Create a silence; matchers must be equalities."""
-        given = self.document(request)
+        team, given = self.team(request), self.document(request)
         if not isinstance(given, dict):
             raise InvalidSilence(fields={"matchers": [_("Send an object with matchers.")]})
         times = {name: _moment(given, name) for name in ("startsAt", "endsAt")}
         row = care.create_silence(
             actor=of_request(request._request),
-            team=self.team(request),
+            team=team,
             labels=_labels(given.get("matchers")),
             starts_at=times["startsAt"],
             ends_at=times["endsAt"],
@@ -119,15 +105,14 @@ class AlertmanagerSilence(_AlertmanagerView):
 
     needs: ClassVar = {"delete": Right.ALERTS_WRITE}
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="get_alertmanager_silence")
     def get(self, request: Request, pk: int) -> Response:
         """Get a silence as Alertmanager shows it."""
         return Response(silence_as_alertmanager(self._row(request, pk), now=clock.now()))
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="end_alertmanager_silence")
     def delete(self, request: Request, pk: int) -> Response:
         """End a silence."""
-        care.end_silence(self._row(request, pk), actor=of_request(request._request))
+        reason = request.query_params.get("reason", "")[:500]
+        care.end_silence(self._row(request, pk), actor=of_request(request._request), reason=reason)
         return Response({})
 
     def _row(self, request: Request, pk: int) -> Any:

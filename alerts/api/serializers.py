@@ -100,20 +100,21 @@ class NewAlertSilenceSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON)
 
 
-@example(
-    {
-        "name": "SlipwayWorkerStuck",
-        "title": "Worker stuck",
-        "note": "No request ends: restart the worker from its page.",
-        "severity": "critical",
-        "lasts_seconds": 30.0,
-        "is_on": True,
-        "disabled_by": None,
-        "reason": "",
-        "open_alerts": 1,
-        "problem": "",
-    }
-)
+CHECK = {
+    "name": "SlipwayWorkerStuck",
+    "title": "Worker stuck",
+    "note": "No request ends: restart the worker from its page.",
+    "severity": "critical",
+    "lasts_seconds": 30.0,
+    "is_on": True,
+    "disabled_by": None,
+    "reason": "",
+    "open_alerts": 1,
+    "problem": "",
+}
+
+
+@example(CHECK)
 class AlertCheckSerializer(serializers.Serializer[CheckStatus]):
     name = serializers.CharField(source="check.name")
     title = serializers.CharField(source="check.title")
@@ -131,6 +132,11 @@ class AlertCheckSerializer(serializers.Serializer[CheckStatus]):
 
     def get_is_on(self, status: CheckStatus) -> bool:
         return status.disabled is None
+
+
+@example({"results": [CHECK]})
+class AlertChecksSerializer(serializers.Serializer[Any]):
+    results = AlertCheckSerializer(many=True)
 
 
 @example({"is_on": False, "reason": "The relay is being replaced."})

@@ -7,6 +7,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.permissions import InstallationRight
 from accounts.selectors import team_named
 from accounts.states import Right
 from alerts.api import serializers
@@ -85,11 +86,12 @@ class AlertChecks(Endpoint):
     lookup_field = "check_name"
     lookup_url_kwarg = "check"
     inputs: ClassVar = {"partial_update": serializers.CheckChangeSerializer}
+    needs: ClassVar = {"partial_update": InstallationRight(Right.ALERTS_WRITE)}
 
-    @extend_schema(responses={200: serializers.AlertCheckSerializer(many=True)})
+    @extend_schema(responses={200: serializers.AlertChecksSerializer})
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List all checks with the number of their open alerts."""
-        return Response(self.get_serializer(self._statuses(), many=True).data)
+        return Response({"results": self.get_serializer(self._statuses(), many=True).data})
 
     @extend_schema(responses={200: serializers.AlertCheckSerializer})
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:

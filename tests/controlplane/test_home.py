@@ -120,6 +120,8 @@ def test_the_inbox_costs_the_same_whatever_the_number_of_kinds_and_rows(
     actor = actor_of(scene)
     # Rights, approvals, services, patches, relays, incidents (2), plans of capacity and graphs, late
     # queues, all troubles.
+    # Rights, approvals, services, patches, relays, incidents (2), plans of capacity and graphs, alerts,
+    # all troubles.
     with django_assert_num_queries(11):
         assert inbox(actor) == []
     stick(scene.hub_source, "No answer.", minutes=3)

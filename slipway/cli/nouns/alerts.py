@@ -1,7 +1,7 @@
 """`slipway alerts`: what is wrong now, and what people do about it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -114,8 +114,7 @@ def unsilence(typer_context: typer.Context, number: Number, reason: Reason = "")
 def list_checks(typer_context: typer.Context) -> None:
     """List the checks that raise alerts."""
     context = context_of(typer_context)
-    found: Any = context.client.get(at("alert-checks"))
-    context.rows(found, CHECKS)
+    context.rows(context.client.get(at("alert-checks"))["results"], CHECKS)
 
 
 @app.command("turn")
