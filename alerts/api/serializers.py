@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from alerts.checks import note_of, title_of
@@ -134,6 +135,7 @@ class AlertCheckSerializer(serializers.Serializer[CheckStatus]):
         return status.disabled is None
 
 
+@extend_schema_serializer(many=False)
 @example({"results": [CHECK]})
 class AlertChecksSerializer(serializers.Serializer[Any]):
     results = AlertCheckSerializer(many=True)
