@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, context_of
 from slipway.cli.options import Number, Reason, RequiredReason
 from slipway.client import at
-from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Alerts: what is wrong now, and who looks after it.", no_args_is_help=True)
+Check = Annotated[str, typer.Argument(help="Name of the check, from `checks`.", metavar="CHECK")]
 Hours = Annotated[float, typer.Option("--hours", min=0.1, max=2160, help="Length of the silence.")]
 COLUMNS: Columns = {
     "ID": "id",
@@ -72,24 +73,25 @@ def acknowledge(typer_context: typer.Context, number: Number, reason: Reason = "
 
 @app.command("silence")
 def silence(
+    typer_context: typer.Context, number: Number, hours: Hours = 2.0, reason: RequiredReason = ""
+) -> None:
+    """Silence an alert, also when it ends and comes back meanwhile."""
+    context = context_of(typer_context)
+    row = context.client.create(at("alerts", number, "silence"), {"hours": hours, "reason": reason})
+    context.tell(row, f"Alert {row['id']} is silenced until {row['silenced_until']}.")
+
+
+@app.command("silence-all")
+def silence_all(
     typer_context: typer.Context,
-    number: Annotated[int | None, typer.Argument(help="One alert; or give --label.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", help="NAME=VALUE that alerts must have; repeatable.")
-    ] = None,
+    label: Annotated[list[str], typer.Option("--label", help="NAME=VALUE that alerts have; repeatable.")],
     team: Annotated[str, typer.Option("--team", help="Alerts of this team; default: of all.")] = "",
     hours: Hours = 2.0,
     reason: RequiredReason = "",
 ) -> None:
-    """Silence an alert, or all that have the labels."""
+    """Silence all alerts that have the labels."""
     context = context_of(typer_context)
-    if (number is None) == (not label):
-        raise CommandFailed("Give the number of one alert, or --label NAME=VALUE.", Exit.USAGE)
-    if number is not None:
-        row = context.client.create(at("alerts", number, "silence"), {"hours": hours, "reason": reason})
-        context.tell(row, f"Alert {row['id']} is silenced until {row['silenced_until']}.")
-        return
-    labels = dict(text.partition("=")[::2] for text in label or ())
+    labels = dict(text.partition("=")[::2] for text in label)
     ends_at = datetime.now(UTC) + timedelta(hours=hours)
     body = {"labels": labels, "team": team or None, "ends_at": ends_at.isoformat(), "reason": reason}
     row = context.client.create(at("alert-silences"), body)
@@ -103,6 +105,7 @@ def silences(typer_context: typer.Context) -> None:
 
 
 @app.command("unsilence")
+@confirmed("End silence {number}? What it covers fires again.")
 def unsilence(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """End a silence; what it covers fires again."""
     context = context_of(typer_context)
@@ -117,16 +120,20 @@ def list_checks(typer_context: typer.Context) -> None:
     context.rows(context.client.get(at("alert-checks"))["results"], CHECKS)
 
 
-@app.command("turn")
-def turn(
-    typer_context: typer.Context,
-    check: Annotated[str, typer.Argument(help="Name of the check.")],
-    wish: Annotated[str, typer.Argument(help="on or off.", metavar="on|off")],
-    reason: Reason = "",
-) -> None:
-    """Turn a check on or off for the whole installation."""
-    if wish not in ("on", "off"):
-        raise CommandFailed("Say on or off.", Exit.USAGE)
+@app.command("turn-on")
+def turn_on(typer_context: typer.Context, check: Check, reason: Reason = "") -> None:
+    """Turn a check on for the whole installation."""
+    _turn(typer_context, check, True, reason)
+
+
+@app.command("turn-off")
+@confirmed("Turn {check} off? Its open alerts end, and nobody hears of new ones.")
+def turn_off(typer_context: typer.Context, check: Check, reason: Reason = "") -> None:
+    """Turn a check off for the whole installation; say why."""
+    _turn(typer_context, check, False, reason)
+
+
+def _turn(typer_context: typer.Context, check: str, is_on: bool, reason: str) -> None:
     context = context_of(typer_context)
-    row = context.client.patch(at("alert-checks", check), {"is_on": wish == "on", "reason": reason})
-    context.tell(row, f"{row['name']} is {wish}.")
+    row = context.client.patch(at("alert-checks", check), {"is_on": is_on, "reason": reason})
+    context.tell(row, f"{row['name']} is {'on' if row['is_on'] else 'off'}.")
