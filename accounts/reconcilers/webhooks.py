@@ -119,10 +119,9 @@ class SendDelivery(Step[WebhookEndpoint]):
         events = [one.event for one in (self.delivery, *self.also)]
         now = clock.now()
         try:
-            body = event.body.encode()
-            answer = webhooks.signed_post(row, message_id=event.key, body=body, now=now)
             if row.format == WebhookFormat.STANDARD:
-                answer = _post(row, events[0], now)
+                body = events[0].body.encode()
+                answer = webhooks.signed_post(row, message_id=events[0].key, body=body, now=now)
             else:
                 answer = notify(row, events, webhooks.allowed_places())
         except (CannotUnseal, ValueError) as error:
