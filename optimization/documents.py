@@ -38,8 +38,6 @@ def recipe_document(recipe: OptimizationRecipe) -> dict[str, Any]:
             for one in recipe.parameters
         ],
         "needs_calibration": recipe.needs_calibration,
-        "needs_gpu": recipe.needs_gpu,
-        "formats": list(recipe.formats),
         "engines": list(recipe.engines),
         "digest": recipe.digest,
     }
@@ -97,5 +95,6 @@ def plan_document(plan: RunPlan) -> dict[str, Any]:
         "disk_bytes": limits["disk_bytes"],
         "seconds": round(limits["seconds"]),
         "benchmark_hours": round(2 * plan.benchmark.hours, 2),
+        "warnings": list(plan.warnings),
         "benchmark_price": plan.benchmark.price and round(2 * plan.benchmark.price, 2),
     }

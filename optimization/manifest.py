@@ -12,16 +12,20 @@ from common.pages.badges import Badge
 from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
+from common.webhooks.catalogue import WebhookEventType
 from model_store.references import register_references
 from models_registry.importing.sources import register_source_kind
 from models_registry.panels import register_panel
 from models_registry.references import VersionReferences, register_uses
+from optimization.events import OptimizationEnded
+from optimization.metrics import optimizations_by_state
 from optimization.models import OptimizationRun
 from optimization.output import SCORES_KEPT, OptimizationOutputs
 from optimization.panels import version_panel
-from optimization.reconcilers import OptimizationReconciler
+from optimization.reconcilers.runs import OptimizationReconciler
 from optimization.search_box import find
 from optimization.states import ENDED, AccuracyResult, OptimizationState
+from optimization.webhook_events import optimization_payload
 
 VERSIONS_OF_RUNS = tuple(
     VersionReferences(
@@ -89,6 +93,16 @@ MANIFEST = AppManifest(
         ),
     ),
     nouns={"optimizations": lambda count: ngettext("optimised version", "optimised versions", count)},
+    metrics=(optimizations_by_state,),
+    webhook_events=(
+        WebhookEventType(
+            "optimization.ended",
+            _("An optimised version passed, was rejected, needs more items, failed or was cancelled."),
+            optimization_payload,
+            OptimizationEnded,
+        ),
+    ),
+    webhook_heading=_("Optimised versions"),
     hooks=(
         partial(register_references, SCORES_KEPT),
         partial(register_source_kind, OptimizationOutputs()),

@@ -37,6 +37,8 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     benchmark_order = models.JSONField(default=dict, editable=False)
     """Cluster, scenario, spec and the gain that is demanded; empty: no benchmark."""
     environment = models.CharField(max_length=100, blank=True, editable=False)
+    """Name of its environment's directory, or of the family as long as there is none; empty: the recipe runs
+    where Slipway does."""
     limits = models.JSONField(default=dict, editable=False)
     """See `limits.RunLimits`."""
     state = models.CharField(

@@ -30,6 +30,7 @@ STAGES: Mapping[str, Any] = {
     "scoring parent": _("Parent answers the test set"),
     "scoring child": _("Child answers the test set"),
     "environment": _("Making the environment"),
+    "self-test": _("Testing the environment"),
 }
 WIDTH, HEIGHT, EDGE = 320, 180, 28
 RUNS_SHOWN = 5

@@ -1,6 +1,7 @@
 """The outline of a run before anything starts: what it needs, and what stands in its way."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from clusters.images import gpus_of
 from clusters.models import Cluster
 from common import disk
 from common.actor import Actor
+from common.errors import Unavailable
+from model_store.errors import BlobMissing
+from models_registry.errors import NoCard
+from models_registry.facts.readme import written_of
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
 from optimization.errors import InvalidOptimization
@@ -29,6 +34,8 @@ DEFAULT_SCENARIO: Mapping[str, Any] = {
     "arrivals": "concurrency", "rates": [4], "requests": 40, "warm_up_requests": 4, "input": 24, "output": 16
 }  # fmt: skip
 DEFAULT_REPEATS = 5
+NO_DERIVATIVES = re.compile(r"\bnd\b|no-?deriv")
+"""In names of licences, such as cc-by-nc-nd-4.0."""
 MOST_MARGIN = 50.0
 MOST_GAIN = 100.0
 
@@ -44,6 +51,7 @@ class RunPlan:
     benchmark_order: Mapping[str, Any]
     benchmark: BenchmarkPlan
     """Of the parent alone: the child takes as long again."""
+    warnings: Sequence[str] = ()
 
 
 def plan_run(
@@ -104,7 +112,17 @@ def plan_run(
         "gain": gain,
     }
     benchmark = _benchmark(team, order, [parent])
-    return RunPlan(version, chosen, values, sets.get("calibration"), sets["test"], limits, order, benchmark)
+    return RunPlan(
+        version,
+        chosen,
+        values,
+        sets.get("calibration"),
+        sets["test"],
+        limits,
+        order,
+        benchmark,
+        warnings_about(version),
+    )
 
 
 def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, Any]:
@@ -129,6 +147,18 @@ def _benchmark(team: Team, order: Mapping[str, Any], versions: list[str]) -> Ben
     if not plan.runnable:
         raise _invalid({"engine": plan.cells[0].refusal})
     return plan
+
+
+def warnings_about(parent: Version) -> list[str]:
+    """Return what a version's model card says against versions that are derived from it."""
+    try:
+        licence = dict(written_of(parent).facts).get("license", "")
+    except (NoCard, BlobMissing, Unavailable):
+        return []
+    if not NO_DERIVATIVES.search(licence.lower()):
+        return []
+    said = _("The licence of %(version)s, %(licence)s, forbids derivatives: what a recipe makes is one.")
+    return [said % {"version": parent, "licence": licence}]
 
 
 def _check_fit(version: Version, limits: RunLimits) -> None:

@@ -82,6 +82,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "speed": panels.speed_lines(row),
         "canaries": canary_links(actor, row.child) if has_passed and row.child else [],
         "may_cancel": row.state in UNDER_WAY and may(actor, Right.OPTIMIZATIONS_WRITE, row.team),
+        "warnings": planning.warnings_about(row.parent),
         "is_ended": row.state in ENDED,
         **panels.family_context(actor, row),
     }

@@ -175,16 +175,22 @@ def _exclusive(path: Path, *, waits: bool = True) -> Iterator[None]:
 
 def ensure_held(environment: LockedEnvironment, root: Path) -> Path:
     """Return the directory like `ensure`; nobody removes it as long as this process lives."""
-    while True:
-        place = environment.ensure(root)
-        with contextlib.suppress(FileNotFoundError):
-            # Never closed: the lock falls with the process.
-            descriptor = os.open(place / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            os.utime(descriptor)
-            if place.exists():
-                return place
-            os.close(descriptor)
+    while not hold(place := environment.ensure(root)):
+        pass
+    return place
+
+
+def hold(place: Path) -> bool:
+    """Keep an environment as long as this process lives; whether it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        # Never closed: the lock falls with the process.
+        descriptor = os.open(place / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        os.utime(descriptor)
+        if place.exists():
+            return True
+        os.close(descriptor)
+    return False
 
 
 def remove_unused(root: Path, *, kept_seconds: float = KEPT_SECONDS) -> None:

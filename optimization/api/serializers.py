@@ -138,6 +138,7 @@ class NewOptimizationSerializer(OptimizationPlanRequestSerializer):
         "seconds": 40,
         "benchmark_hours": 0.3,
         "benchmark_price": None,
+        "warnings": [],
     }
 )
 class OptimizationPlanSerializer(serializers.Serializer[Any]):
@@ -148,6 +149,9 @@ class OptimizationPlanSerializer(serializers.Serializer[Any]):
     seconds = serializers.IntegerField(help_text="Estimate of the recipe alone.")
     benchmark_hours = serializers.FloatField()
     benchmark_price = serializers.FloatField(allow_null=True)
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="Such as a licence that forbids derivatives."
+    )
 
 
 @example({"reason": "Not needed any more."})
@@ -162,8 +166,6 @@ RECIPE = {
     "about": "Rounds the linear layers to 8 bits.",
     "parameters": [],
     "needs_calibration": False,
-    "needs_gpu": False,
-    "formats": ["safetensors"],
     "engines": ["transformers", "vllm"],
     "digest": "4c1b",
 }
@@ -177,8 +179,6 @@ class OptimizationRecipeSerializer(serializers.Serializer[Any]):
     about = serializers.CharField()
     parameters = serializers.ListField(child=serializers.DictField())
     needs_calibration = serializers.BooleanField()
-    needs_gpu = serializers.BooleanField()
-    formats = serializers.ListField(child=serializers.CharField())
     engines = serializers.ListField(child=serializers.CharField(), help_text="Engines that load the result.")
     digest = serializers.CharField(help_text="Of the recipe, its programs and its environment.")
 

@@ -17,15 +17,24 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from optimization.recipes.order import MakingOrder, RecipeRefusal
+from serving.environments import hold
 
 LIBRARIES = ("torch", "transformers", "safetensors", "llmcompressor", "compressed-tensors", "nvidia-modelopt")
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    # On a busy machine threads that spin while they wait take ten times as long.
+    "OMP_WAIT_POLICY": "passive",
+}
 REPORT_EVERY_SECONDS = 0.5
 
 
 def make(running: Running) -> Mapping[str, Any]:
     """Return what was made, or `refused` with the reason: another try would end alike."""
     told = read_json()
+    if gone := missing_environment(told):
+        return {"refused": gone}
     output = Path(told["output"])
     # What an earlier try has left is of no use: it starts anew.
     shutil.rmtree(output, ignore_errors=True)
@@ -62,6 +71,14 @@ def make(running: Running) -> Mapping[str, Any]:
         "memory_bytes": _peak_bytes(),
         "size_bytes": sum(path.stat().st_size for path in output.iterdir()),
     }
+
+
+def missing_environment(told: Mapping[str, Any]) -> str:
+    """Keep the environment that this process runs in, if any; return why that cannot be."""
+    environment = told.get("environment")
+    if environment is None or hold(Path(environment)):
+        return ""
+    return "The environment of the recipe is gone. Start it again."
 
 
 def fault_of(directory: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from optimization.items import EvalItem, read_items
-from optimization.programs.making import OFFLINE
+from optimization.programs.making import OFFLINE, missing_environment
 
 SCORES = "scores.jsonl"
 MOST_TOKENS = 2_048
@@ -22,6 +22,8 @@ MOST_TOKENS = 2_048
 def score(running: Running) -> Mapping[str, Any]:
     """Return where the scores lie, or `refused` with the reason."""
     told = read_json()
+    if gone := missing_environment(told):
+        return {"refused": gone}
     items = read_items(Path(told["test"]))
     place = Path(told["output"])
     place.mkdir(parents=True, exist_ok=True)
@@ -62,7 +64,7 @@ def scores_of(
 
     try:
         loaded = CausalModel.load(directory, device="cpu", settings=TransformersSettings())
-    except (EngineError, OSError, ValueError) as error:
+    except (EngineError, ImportError, OSError, ValueError) as error:
         raise ScoringRefusal(f"it cannot be loaded: {error}") from None
     model, tokenizer, limit = loaded.model, loaded.tokenizer, min(loaded.context, MOST_TOKENS)
 

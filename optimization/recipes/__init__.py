@@ -61,13 +61,12 @@ class OptimizationRecipe:
     parameters: Sequence[RecipeParameter] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     needs_calibration: bool = False
-    needs_gpu: bool = False
-    formats: Sequence[str] = ("safetensors",)
     engines: Sequence[str] = ()
     """That load its output."""
     memory_factor: float = 3.0
     seconds_per_gb: float = 60.0
-    is_deterministic: bool = True
+    most_error: float = 0.2
+    """Largest relative error of a tiny model's logits in the self-test of its environment."""
     digest: str = ""
     """Of its data, the programs of its family and the lock."""
 

@@ -7,6 +7,7 @@ vLLM reads as well. Importing this module takes seconds.
 import json
 import warnings
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,10 @@ def quantization_of(directory: Path) -> Mapping[str, Any] | None:
 
 
 def is_ours(described: Mapping[str, Any] | None) -> bool:
-    return bool(described and described.get("quant_method") == METHOD and described.get("format") == FORMAT)
+    """Whether `load` is to load it; where compressed-tensors is installed, that reads what we cannot."""
+    if not described or described.get("quant_method") != METHOD or described.get("format") != FORMAT:
+        return False
+    return not _fault(described) or find_spec("compressed_tensors") is None
 
 
 def load(directory: Path, *, device: str) -> Any:

@@ -12,7 +12,7 @@ from models_registry.models import Model, Version
 from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.services import imports
 from optimization.models import OptimizationRun
-from optimization.reconcilers import OptimizationReconciler
+from optimization.reconcilers.runs import OptimizationReconciler
 from optimization.services import start_run
 from optimization.states import ENDED
 from tests.benchmarks.conftest import OF_THE_MACHINE, BenchmarkScene
@@ -64,7 +64,9 @@ class OptimizationScene(BenchmarkScene):
 
 @pytest.fixture(scope="session")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_taught_model(tmp_path_factory.mktemp("taught") / "model")
+    directory = write_taught_model(tmp_path_factory.mktemp("taught") / "model")
+    (directory / "README.md").write_text("---\nlicense: cc-by-nd-4.0\n---\n# Taught\n")
+    return directory
 
 
 @pytest.fixture

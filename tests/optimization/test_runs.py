@@ -1,12 +1,17 @@
 """A recipe from its start to its verdict, by real jobs on a model that has learnt something."""
 
 import json
+import time
 
 import pytest
 
 from benchmarks.models import Benchmark
+from common.jobs.runners.subprocess import local_runner
+from common.jobs.steps import owner
 from models_registry.models import Version, VersionFile
-from optimization.models import AccuracyCheck
+from optimization.models import AccuracyCheck, OptimizationRun
+from optimization.planning import warnings_about
+from optimization.services import cancel_run
 from tests.optimization.conftest import OptimizationScene
 
 pytestmark = [
@@ -50,6 +55,29 @@ def test_two_bits_are_refused_by_the_gate_before_any_benchmark(shop: Optimizatio
     verdict = AccuracyCheck.objects.get(run=row).verdicts.get()
     assert verdict.child_value > 1.5 * verdict.parent_value
     assert not Benchmark.objects.exists()
+    assert "cc-by-nd-4.0" in warnings_about(row.parent)[0]
+    assert warnings_about(row.test_version) == []
+
+
+def test_a_cancel_ends_the_recipes_process_within_ten_seconds(shop: OptimizationScene) -> None:
+    row = shop.start(
+        "local/prune-mlp",
+        parameters={"share": 0.5, "recovery_steps": 100_000},
+        calibration="sets:v1/calibration.jsonl",
+    )
+    shop.run_until(lambda: _stage(row) == "recovering", seconds=60)
+    job = local_runner().observe(row.job)
+    assert job.is_live
+    began = time.monotonic()
+    row = shop.end(cancel_run(row, actor=shop.actor), seconds=10)
+    assert time.monotonic() - began < 10
+    assert (row.state, row.child) == ("cancelled", None)
+    assert local_runner().names(owner(row)) == []
+
+
+def _stage(row: OptimizationRun) -> str:
+    row.refresh_from_db()
+    return str(row.progress.get("stage", ""))
 
 
 @pytest.mark.slow

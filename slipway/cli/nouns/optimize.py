@@ -46,7 +46,7 @@ def recipes(typer_context: typer.Context) -> None:
             "PARAMETERS": lambda row: ", ".join(
                 f"{one['name']}={one['default']}" for one in row["parameters"]
             ),
-            "NEEDS": _needs,
+            "NEEDS": lambda row: "calibration" if row["needs_calibration"] else "",
             "ENGINES": lambda row: ", ".join(row["engines"]),
         },
     )
@@ -136,14 +136,6 @@ def cancel(typer_context: typer.Context, number: Number, reason: Reason = "") ->
     context = context_of(typer_context)
     row = context.client.create(at("optimizations", number, "cancel"), {"reason": reason})
     context.tell(row, f"{row['name']} is {row['state']}.")
-
-
-def _needs(row: Document) -> str:
-    return ", ".join(
-        word
-        for word, needed in (("calibration", row["needs_calibration"]), ("GPU", row["needs_gpu"]))
-        if needed
-    )
 
 
 def _parameter(given: str) -> tuple[str, Any]:

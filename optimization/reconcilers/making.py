@@ -1,0 +1,181 @@
+"""The first part of a run: check the inputs, make the environment, run the recipe, import its output."""
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from json import dumps
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from benchmarks.load_orders import PACKAGE_INDEXES
+from common.jobs.rows import NEVER_LAUNCHED
+from common.jobs.spec import JobLimits, JobObservation, JobSpec
+from common.jobs.steps import AwaitJob, StartJob, owner
+from common.reconcile import Operation, Step, StepOutcome, proceed, wait
+from models_registry import files
+from models_registry.errors import FilesUnderWay
+from models_registry.models import Version
+from models_registry.services import imports
+from models_registry.states import VersionState
+from optimization import inputs, output
+from optimization.models import OptimizationRun
+from optimization.planning import ACTOR
+from optimization.reconcilers.jobs import (
+    ENVIRONMENT_SECONDS,
+    LOOK_EVERY,
+    MAX_LAUNCHES,
+    NICE,
+    StartRunJob,
+    ended,
+    environments,
+    moved,
+    progress_of,
+    recipe_job,
+)
+from optimization.states import OptimizationState
+
+
+class Prepare(Step[OptimizationRun]):
+    """Read the sets and check them."""
+
+    name = "prepare"
+
+    def observe(self, row: OptimizationRun, operation: Operation) -> str | None:
+        """Return what is wrong with it; None: its files are on their way to this host."""
+        recipe = row.known_recipe
+        if recipe is None or recipe.digest != row.recipe_digest:
+            return _("The recipe %(name)s has changed since. Start it again.") % {"name": row.recipe}
+        for version in (row.parent, row.test_version, row.calibration_version):
+            if version is not None and version.state != VersionState.READY:
+                return _("%(version)s is not ready any more.") % {"version": version}
+        try:
+            return inputs.fault_of(row)
+        except FilesUnderWay:
+            return None
+
+    def settle(self, row: OptimizationRun, seen: str | None, now: datetime) -> StepOutcome:
+        if seen is None:
+            return wait(LOOK_EVERY)
+        if seen:
+            return ended(OptimizationState.FAILED, now, seen)
+        recipe = row.known_recipe
+        if recipe is not None and recipe.lock:
+            return proceed(save={"environment": recipe.family})
+        return moved(OptimizationState.RUNNING, now)
+
+
+class StartEnvironment(StartJob[OptimizationRun]):
+    """Make the environment of the recipe's family on this host, and test it with the recipe."""
+
+    name = "start environment"
+
+    def spec(self, row: OptimizationRun, op_key: str) -> JobSpec:
+        order = {"recipe": row.recipe, "root": str(environments())}
+        limits = JobLimits(wall_seconds=ENVIRONMENT_SECONDS, nice=NICE)
+        return JobSpec(
+            op_key=op_key,
+            owner=owner(row),
+            argv=(sys.executable, "-m", "optimization.programs.environment"),
+            environment=PACKAGE_INDEXES,
+            stdin=dumps(order).encode(),
+            limits=limits,
+        )
+
+
+class AwaitEnvironment(AwaitJob[OptimizationRun]):
+    name = "await environment"
+    max_launches = MAX_LAUNCHES
+
+    def underway(self, row: OptimizationRun, seen: JobObservation) -> Mapping[str, Any]:
+        return progress_of(seen)
+
+    def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        found = seen.result or {}
+        if refused := found.get("refused"):
+            return ended(OptimizationState.FAILED, now, str(refused), log=seen.log_tail)
+        save = {"environment": found["environment"], "made": {"host": seen.host}, **NEVER_LAUNCHED}
+        return moved(OptimizationState.RUNNING, now, **save)
+
+    def failed(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        why = self.why_given_up(row, seen, "The making of its environment")
+        return ended(OptimizationState.FAILED, now, why, log=seen.log_tail)
+
+
+class StartMaking(StartRunJob):
+    """Start the recipe: a process with limits, which only reads the parent's files."""
+
+    name = "start recipe"
+
+    def spec(self, row: OptimizationRun, op_key: str) -> JobSpec:
+        recipe = row.known_recipe
+        assert recipe is not None  # noqa: S101 (as `Prepare` saw)
+        order = {
+            "module": recipe.module,
+            "source": str(files.materialise(row.parent)),
+            "output": str(output.directory_of(row) / "output"),
+            "parameters": row.parameters,
+            "seed": row.seed,
+            "calibration": (calibration := inputs.calibration_path(row)) and str(calibration),
+        }
+        return recipe_job(row, op_key, "optimization.programs.making", order, in_environment=True)
+
+
+class AwaitMaking(AwaitJob[OptimizationRun]):
+    name = "await recipe"
+    max_launches = MAX_LAUNCHES
+
+    def underway(self, row: OptimizationRun, seen: JobObservation) -> Mapping[str, Any]:
+        return progress_of(seen)
+
+    def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        made = {**(seen.result or {}), "host": seen.host}
+        if refused := made.get("refused"):
+            return ended(OptimizationState.FAILED, now, str(refused), log=seen.log_tail)
+        return moved(OptimizationState.STORING, now, made=made, log=seen.log_tail, **NEVER_LAUNCHED)
+
+    def failed(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        why = self.why_given_up(row, seen, "The recipe's process")
+        return ended(OptimizationState.FAILED, now, why, log=seen.log_tail)
+
+
+class StoreChild(Step[OptimizationRun]):
+    """Import the output as a version, and wait until it is ready."""
+
+    name = "store"
+
+    def observe(self, row: OptimizationRun, operation: Operation) -> Version | None:
+        return row.child and Version.objects.get(pk=row.child.pk)
+
+    def settle(self, row: OptimizationRun, seen: Version | None, now: datetime) -> StepOutcome:
+        if seen is None:
+            return wait(timedelta(0), write=lambda: _begin_child(row))
+        if seen.state == VersionState.READY:
+            return moved(OptimizationState.CHECKING, now, reason="")
+        if seen.state == VersionState.IMPORTING:
+            return wait(LOOK_EVERY, save={"reason": seen.reason})
+        refused = _("Its files are not accepted: %(reason)s") % {"reason": seen.reason}
+        return ended(OptimizationState.FAILED, now, refused)
+
+
+def _begin_child(row: OptimizationRun) -> None:
+    child = Version(
+        model=row.parent.model,
+        source=output.source_of(row),
+        message=f"{row.recipe} of {row.parent}",  # untranslated
+        author_name=row.created_by,
+        parent=row.parent,
+        lineage={
+            "base_model": str(row.parent),
+            "job": f"optimization {row.name}",  # untranslated
+            "recipe": row.recipe,
+            "recipe_digest": row.recipe_digest,
+            "parameters": row.parameters,
+            "seed": row.seed,
+            "parent_digest": row.parent.digest,
+            "libraries": row.made["libraries"],
+            **({"calibration": row.calibration} if row.calibration else {}),
+        },
+    )
+    imports.begin(child, actor=ACTOR)
+    OptimizationRun.objects.filter(pk=row.pk).update(child=child)

@@ -1,0 +1,79 @@
+"""Recipes in environments of their own, which are made where there are none: 1.5 GB from a package index."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from models_registry.models import Version
+from optimization.models import AccuracyCheck
+from optimization.programs import environment
+from optimization.recipes import recipes
+from optimization.recipes.compressor.quantizing import check_groups
+from optimization.recipes.order import RecipeRefusal
+from tests.optimization.conftest import OptimizationScene
+
+RECIPE = "compressor/smoothquant-w8a8"
+COMPRESSOR = sorted(name for name, one in recipes().items() if one.family == "compressor")
+
+
+@pytest.fixture(scope="module")
+def compressor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made") / "environments"
+    environment.environment_of(recipes()[COMPRESSOR[0]]).ensure(root)
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPRESSOR)
+def test_a_recipe_makes_a_model_that_reloads_with_a_small_error(compressor: Path, name: str) -> None:
+    (place,) = (one for one in compressor.iterdir() if one.is_dir())
+    assert environment.failure_of(name, place) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+@pytest.mark.timeout(600)
+def test_a_run_makes_its_version_in_the_environment_of_its_family(
+    shop: OptimizationScene, compressor: Path, settings: Any
+) -> None:
+    settings.SLIPWAY_RUN_DIR = compressor.parent / "run"
+    row = shop.start(RECIPE, calibration="sets:v1/calibration.jsonl")
+    shop.wait_for(row, "checking", seconds=300)
+    child = Version.objects.get(pk=row.child_id)
+    assert child.quantization == "compressed-tensors"
+    assert child.lineage["libraries"]["llmcompressor"] == "0.14.0.1"
+    shop.run_until(lambda: AccuracyCheck.objects.filter(run=row).exists(), seconds=120)
+    assert AccuracyCheck.objects.get(run=row).verdicts.get().result == "passed"
+
+
+def test_groups_that_do_not_divide_a_layer_are_refused() -> None:
+    layers = nn.Sequential(nn.Linear(96, 8), nn.Linear(128, 8))
+    with pytest.raises(RecipeRefusal, match="Groups of 64 do not divide layers of 96 inputs"):
+        check_groups(layers, {"linear": {"weights": {"group_size": 64}}})
+    check_groups(layers, {"linear": {"weights": {"group_size": 32}}})
+
+
+@pytest.mark.django_db
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_an_environment_that_cannot_be_made_or_does_not_work_ends_the_run_with_words(
+    shop: OptimizationScene, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    """By the real maker: a package that no index has, then an environment without the library."""
+    settings.SLIPWAY_RUN_DIR = tmp_path / "run"
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    row = shop.start(RECIPE, calibration="sets:v1/calibration.jsonl")
+    row = shop.end(row, seconds=100)
+    assert row.state == "failed"
+    assert "cannot be made: uv" in row.reason
+
+    made = environment.environment_of(recipes()[RECIPE])
+    place = tmp_path / "environments" / made.key
+    subprocess.run(["uv", "venv", "--quiet", str(place)], check=True, timeout=60)
+    row = shop.end(shop.start(RECIPE, calibration="sets:v1/calibration.jsonl"), seconds=100)
+    assert row.state == "failed"
+    assert "is broken. Self-test of compressor/smoothquant-w8a8: ModuleNotFoundError" in row.reason
