@@ -90,6 +90,8 @@ class VersionComparison:
     figures: tuple[FigureChange, ...] = ()
     code: tuple[CodeChange, ...] = ()
     """Only files that differ."""
+    licenses: tuple[str, str] = ("", "")
+    """As the cards name them; empty: not stated."""
 
     def bytes_of(self, change: Change) -> int:
         """Bytes in the second version of what is same, changed or added; in the first of what is removed."""

@@ -70,6 +70,12 @@ def written_of(version: Version) -> CardSource:
     return CardSource(text, is_cut, _facts(front[1]) if front else ())
 
 
+def license_of(text: str) -> str:
+    """Return the licence that the front matter of a card names; empty: none."""
+    front = _FRONT_MATTER.match(text)
+    return dict(_facts(front[1])).get("license", "") if front else ""
+
+
 def card_of(version: Version) -> RenderedCard | None:
     """Return the version's card, or None. Raises BlobMissing when the store has lost it."""
     found = text_of(version)

@@ -1,7 +1,7 @@
 """Versions of a model, what lists show of them, and one of them by any of its names."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -14,7 +14,7 @@ from model_store.errors import BlobMissing
 from model_store.file_manifest import ManifestFile
 from model_store.models import CorruptBlob
 from models_registry import files, names
-from models_registry.errors import NoCard, UnknownVersion
+from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
 from models_registry.facts.code import DeclaredByApp, code_of, declared_by
 from models_registry.facts.comparison import VersionComparison, compared
@@ -282,7 +282,8 @@ def importing(actor: Actor) -> QuerySet[Version]:
 def compare_versions(before: Version, after: Version) -> VersionComparison:
     """A tokenizer or a card that the store has lost is as one that is not there."""
     one, other = files.manifest_of(before).files, files.manifest_of(after).files
-    return compared(
+    cards = (_card_text(before), _card_text(after))
+    found = compared(
         one,
         other,
         config_before=before.config,
@@ -290,10 +291,11 @@ def compare_versions(before: Version, after: Version) -> VersionComparison:
         facts_before=before.facts,
         facts_after=after.facts,
         tokenizers=(_tokenizer(one), _tokenizer(other)),
-        cards=(_card_text(before), _card_text(after)),
+        cards=cards,
         figures=compared_figures(figures(before), figures(after)),
         code=_changed_code(one, other),
     )
+    return replace(found, licenses=(readme.license_of(cards[0] or ""), readme.license_of(cards[1] or "")))
 
 
 def _changed_code(
@@ -317,14 +319,6 @@ def _tokenizer(manifest: Sequence[ManifestFile]) -> Tokenizer | None:
         return tokenizer_of({file.path: file for file in manifest})
     except BlobMissing:
         return None
-
-
-def license_of(version: Version) -> str:
-    """Return the licence that its card names; empty: none, or no card can be read."""
-    try:
-        return dict(readme.written_of(version).facts).get("license", "")
-    except (NoCard, BlobMissing):
-        return ""
 
 
 def _card_text(version: Version) -> str | None:

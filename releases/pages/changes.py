@@ -11,7 +11,6 @@ from common.sentences import clauses, listed
 from models_registry.facts.comparison import Change, VersionComparison
 from models_registry.facts.figures import FigureChange
 from models_registry.models import Version
-from models_registry.selectors.versions import license_of
 
 KEYS_NAMED = 4
 FIGURES_SHOWN = 8
@@ -59,7 +58,7 @@ def _lines(before: Version, after: Version, changes: VersionComparison) -> Itera
         yield ChangeLine(_("Tokenizer"), told, tokenizer.change == "same")
     sizes = [formats.byte_size(one.size_bytes) for one in (before, after)]
     yield ChangeLine(_("Size"), _arrow(*sizes), before.size_bytes == after.size_bytes)
-    licences = [license_of(one) or _("not stated") for one in (before, after)]
+    licences = [one or _("not stated") for one in changes.licenses]
     yield ChangeLine(_("Licence"), _arrow(*licences), licences[0] == licences[1])
 
 
