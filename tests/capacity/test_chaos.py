@@ -130,21 +130,10 @@ def test_metrics_that_grow_stale_in_the_middle_leave_the_plan_to_its_end(moving:
     assert moving.workers() == {"chat": 4, "code": 2}
 
 
-def test_workers_that_never_come_fail_the_plan_which_can_be_undone(moving: Moving) -> None:
+def test_workers_that_never_come_fail_the_plan_after_its_limit(moving: Moving) -> None:
     moving.scene.world.starts_as = ObservedState.STARTING
     moving.until("failed", seconds=800, by=40)
-    failed = CapacityPlan.objects.get()
-    moving.scene.world.starts_as = ObservedState.READY
-    services.undo_plan(failed, actor=SYSTEM)
-    for _ in range(20):
-        moving.beat()
-        worker([CapacityPlanReconciler(), *moving.scene.reconcilers()], moving.scene.clock).sweep()
-        moving.scene.clock.pass_(timedelta(seconds=2))
-    failed.refresh_from_db()
-    assert (failed.state, moving.workers()) == ("undone", {"chat": 3, "code": 3})
-
-
-ITEMS = 4_000
+    assert "10" in CapacityPlan.objects.get().reason
 
 
 class Trainer(FakeWorkloads):
