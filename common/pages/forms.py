@@ -65,7 +65,7 @@ class MomentInput(forms.DateTimeInput):
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
         """`data-moment` tells the browser the exact time, whatever its zone."""
-        given = _moment(value) if isinstance(value, str) else value
+        given = _moment(value) if isinstance(value, str) else _aware(value)
         attrs = (attrs or {}) | {"step": "any"}
         if given is not None:
             attrs["data-moment"] = given.astimezone(UTC).isoformat(timespec="seconds")
@@ -78,6 +78,11 @@ def _moment(text: str) -> datetime | None:
         given = parse_datetime(text)
     except ValueError:
         return None
+    return _aware(given)
+
+
+def _aware(given: datetime | None) -> datetime | None:
+    """A field hands its time over without a zone: it is of the current one."""
     return timezone.make_aware(given) if given is not None and timezone.is_naive(given) else given
 
 

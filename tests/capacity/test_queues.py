@@ -137,6 +137,8 @@ def test_a_deadline_that_will_be_missed_is_told_before_it_is(queued: Queued) -> 
     assert 30 < row.look["late_seconds"] < 400
     page = client_of(person("olga", vision="approver")).get("/").content.decode()
     assert "Queue of chat" in page
+    pool = client_of(person("ada", vision="approver")).get(f"/capacity/{queued.pool.pk}/").content.decode()
+    assert f'data-moment="{deadline:%Y-%m-%dT%H:%M:%S}' in pool
 
 
 def test_a_deadline_takes_the_fewest_workers_that_end_in_time() -> None:
