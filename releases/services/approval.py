@@ -57,7 +57,7 @@ def _decide(
                 % {"release": word_of(release.state)}
             )
         rules = rules_of(release, terms)
-        _refuse_second(release, actor, rules)
+        _refuse_second(release, actor, absent, rules)
         if decision == ApprovalDecision.APPROVE:
             _refuse_unfit(release, actor, terms, rules, absent, signed_in_at)
         try:
@@ -110,14 +110,17 @@ def _right_of(release: Release, actor: Actor, terms: ApprovalTerms | None) -> Us
     return None if is_named or terms is None else acts_for(release, actor, terms)
 
 
-def _refuse_second(release: Release, actor: Actor, rules: ApprovalRules) -> None:
-    """Raises NotWaiting where enough people have decided, or this one has."""
+def _refuse_second(release: Release, actor: Actor, absent: User | None, rules: ApprovalRules) -> None:
+    """Raises NotWaiting where enough people have decided, or somebody has by the same right."""
     rows = release.approvals.filter(step_index=release.step_index, plan_hash=release.plan_hash)
     given = [one for one in rows if rules.counts(one)]
     if len(given) >= rules.people:
         raise NotWaiting(_("Somebody has decided already."))
     if any(one.by_id == actor.user_id for one in given):
         raise NotWaiting(_("You have approved it already; another person must approve, too."))
+    right_of = {actor.user_id} if absent is None else {absent.pk}
+    if any(right_of & {one.by_id, one.on_behalf_of_id} for one in given):
+        raise NotWaiting(_("It was approved by this right already; another approver must approve, too."))
 
 
 def _refuse_unfit(

@@ -87,6 +87,15 @@ def test_an_approval_is_void_once_the_policy_demands_more(waiting: Scene) -> Non
     waiting.run_until_state(S.PROMOTED)
 
 
+def test_one_right_is_no_two_approvals(waiting: Scene) -> None:
+    set_team_policy(actor=SYSTEM, team=waiting.team, policy={"approval": "anyone", "people": 2})
+    cy = member(waiting, "cy", Role.VIEWER)
+    delegated(waiting, cy)
+    approve(waiting.release, actor=waiting.approver, reason="Reads well.")
+    with pytest.raises(NotWaiting):
+        approve(waiting.release, actor=cy, reason="In the place of bo.")
+
+
 def test_a_protected_service_is_approved_after_a_fresh_sign_in_alone(waiting: Scene) -> None:
     policy = {"approval": "anyone", "fresh_sign_in": True}
     set_team_policy(actor=SYSTEM, team=waiting.team, policy=policy)
