@@ -64,7 +64,6 @@ def apply_results(results: CheckResults) -> None:
     with transaction.atomic():
         before = {row.key: row for row in RaisedAlert.objects.unresolved().filter(source="slipway")}
         seen: set[str] = set()
-        lasts = {check.name: check.lasts for check, _ in results.findings}
         for check, findings in results.findings:
             for finding in findings:
                 key = digest(check.name, finding.labels)
@@ -82,7 +81,7 @@ def apply_results(results: CheckResults) -> None:
         resolve_alerts(over, now)
         outside = RaisedAlert.objects.unresolved().exclude(source="slipway")
         resolve_alerts(outside.filter(ends_at__lte=now), now)
-        settle_states(lasts=lasts)
+        settle_states()
 
 
 def _begin(
@@ -121,16 +120,15 @@ def begin_alert(
     )
 
 
-def settle_states(*, lasts: Mapping[str, timedelta] | None = None) -> None:
+def settle_states() -> None:
     """Set the state of every unresolved alert by its age, its silences and who looks after it."""
     now = clock.now()
-    silences = list(AlertSilence.objects.active())
+    silences, ours = list(AlertSilence.objects.active()), checks()
     with transaction.atomic():
         changed = False
         for row in RaisedAlert.objects.unresolved():
-            if row.state == AlertState.PENDING and now - row.began_at < (lasts or {}).get(
-                row.check_name, timedelta(0)
-            ):
+            check = ours.get(row.check_name) if row.source == "slipway" else None
+            if row.state == AlertState.PENDING and check and now - row.began_at < check.lasts:
                 continue
             until = max(
                 (one.ends_at for one in silences if one.covers(row.matchable, row.team_id)), default=None

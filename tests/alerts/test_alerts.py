@@ -43,6 +43,8 @@ def test_what_is_wrong_is_pending_first_then_fires_and_is_resolved_when_it_ends(
     condition = disk("low")
     look()
     assert states() == ["pending"]
+    settle_states()  # as when somebody acknowledges or silences another one
+    assert states() == ["pending"]
     RaisedAlert.objects.update(began_at=timezone.now() - timedelta(minutes=2))
     look()
     assert states() == ["firing"]
