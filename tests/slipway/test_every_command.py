@@ -12,7 +12,8 @@ from slipway.cli.context import CliEnvironment
 from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
-    "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
+    "alerts turn-off", "alerts unsilence", "delegation end", "environment promote", "environment remove",
+    "release return", "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
     "capacity remove-groups", "capacity remove-queue", "cluster remove", "freeze end", "freeze stop",
     "release override",
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
@@ -45,6 +46,7 @@ WORDS = {
     "gpu healing mode": "act",
     "gpu kill-switch": "on",
     "gpu prices set": "2.49",
+    "environment add": "e --team t --stage staging=s",
     "graph adapt": "1 advise",
     "group-rule edit": "1 --role viewer",
     "images edit": "i --description x",
@@ -73,7 +75,7 @@ WORDS = {
 """Arguments of those that need others than `1` for each."""
 APART = {
     "serve", "models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements",
-    "graph push", "graph run", "apply",
+    "graph push", "graph run", "graph serve", "apply",
 }  # fmt: skip
 """They upload, run a program, take files, ask a CI system, or nobody."""
 ONLY_LOOKS = {"preview", "drain-preview", "dry-run", "try"}

@@ -1,4 +1,5 @@
 from accounts.states import Right
+from clusters.models import Cluster
 from graphs.models import Graph, TaskGraphPlan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.graphs.world import REPORT, WISH, description, graph_of, planned
@@ -10,6 +11,12 @@ def _graph(scene: Scene) -> Graph:
 
 def _row(scene: Scene) -> dict[str, int]:
     return {"graph": _graph(scene).pk}
+
+
+def _beside_a_cluster(scene: Scene) -> dict[str, int]:
+    """One that is of this machine, so that it has no KubeRay."""
+    Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})
+    return _row(scene)
 
 
 def _profiled(scene: Scene) -> dict[str, int]:
@@ -44,6 +51,13 @@ def _push(scene: Scene) -> dict[str, object]:
 
 
 GRAPH = "graphs/{graph}/"
+RAY_RUN = {"cluster": "local", "name": "words"}
+RAY = {
+    **RAY_RUN,
+    "image": "graphs:1",
+    "file": "/app/graph.py",
+    "pods": {"cores": 2, "memory_gib": 2},
+}
 ROUTES = [
     Route("GET", "graphs/", Access.SIGNED_IN, owned=False),
     Route("POST", "graphs/", Right.GRAPHS_WRITE, body=_new, status=201, owned=False),
@@ -63,6 +77,16 @@ ROUTES = [
     Route("POST", f"{GRAPH}pause/", Right.GRAPHS_WRITE, fill=_row),
     Route("POST", f"{GRAPH}resume/", Right.GRAPHS_WRITE, fill=_paused),
     Route("POST", f"{GRAPH}rollback/", Right.GRAPHS_WRITE, fill=_replaced),
+    Route("GET", f"{GRAPH}ray/", Right.READ, fill=_beside_a_cluster, query="?cluster=local", status=400),
+    Route("POST", f"{GRAPH}ray/submit/", Right.FLEET_OPERATE, fill=_row, body=lambda _: RAY, status=409),
+    Route(
+        "POST",
+        f"{GRAPH}ray/abort/",
+        Right.FLEET_OPERATE,
+        fill=_beside_a_cluster,
+        body=lambda _: RAY_RUN,
+        status=400,
+    ),
     Route("GET", f"{GRAPH}profile/", Right.READ, fill=_row),
     Route("POST", f"{GRAPH}profile/", Right.GRAPHS_WRITE, fill=_row, body=lambda _: REPORT, status=201),
     Route("GET", f"{GRAPH}plan/", Right.READ, fill=_row),
