@@ -13,7 +13,8 @@ from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
     "alerts turn-off", "alerts unsilence", "delegation end", "environment promote", "environment remove",
-    "release return", "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
+    "release return",
+    "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
     "capacity remove-groups", "capacity remove-queue", "cluster remove", "freeze end", "freeze stop",
     "release override",
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
