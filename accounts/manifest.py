@@ -179,6 +179,7 @@ CHOICES = (
     ChoiceSet(states.Role, schema="Role"),
     ChoiceSet(states.RoleSource),
     ChoiceSet(states.TokenState, badges="token", schema="TokenState"),
+    ChoiceSet(states.WebhookFormat, schema="WebhookFormat"),
 )
 MANIFEST = AppManifest(
     alert_checks=ALERT_CHECKS,

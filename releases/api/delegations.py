@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from accounts.models import User
@@ -79,5 +80,5 @@ class Delegations(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoin
 def _person(username: str, field: str) -> User:
     found = User.objects.filter(username=username).first()
     if found is None:
-        raise Invalid(fields={field: [f"There is nobody named {username}."]})
+        raise Invalid(fields={field: [_("There is nobody named %(name)s.") % {"name": username}]})
     return found

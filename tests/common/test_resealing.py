@@ -63,7 +63,9 @@ def test_what_a_former_key_has_sealed_opens_without_it_and_once_is_enough(settin
 
 
 def test_an_interrupted_run_goes_on_where_it_was(stored: WebhookEndpoint):
-    (webhooks,) = (one for one in resealing.columns() if one.column == "sealed_secret")
+    (webhooks,) = (
+        one for one in resealing.columns() if (one.model, one.column) == (WebhookEndpoint, "sealed_secret")
+    )
     assert resealing.reseal(webhooks).rows == 1
     assert reseal()[0] == 1
 
