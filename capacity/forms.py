@@ -256,6 +256,45 @@ class DefragmentForm(forms.Form):
     machines = forms.IntegerField(min_value=1, initial=1, label=_("Machines to free"))
 
 
+class NeedsField(forms.CharField):
+    """Models that share a card, one a line: `name MiB share`."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def clean(self, value: Any) -> Any:
+        found = []
+        for line in super().clean(value).splitlines():
+            words = line.split()
+            if not words:
+                continue
+            try:
+                name, memory, share = words
+                found.append({"name": name, "memory_mib": int(memory), "share": float(share)})
+            except ValueError:
+                raise forms.ValidationError(
+                    _("%(line)s is no need: name, MiB, share of the time."), params={"line": line}
+                ) from None
+        return found
+
+
+class CardLayoutForm(forms.Form):
+    """A card to divide, or to make whole."""
+
+    machine = forms.CharField(max_length=253, label=_("Machine"))
+    card = forms.IntegerField(
+        min_value=0,
+        required=False,
+        label=_("Card"),
+        help_text=_("Number on a declared machine; empty: all cards, as MIG manager divides them."),
+    )
+    needs = NeedsField(
+        required=False,
+        label=_("Models that share it"),
+        help_text=_("One a line: name, MiB at its peak, share of the time such as 0.2. Empty: whole."),
+    )
+    drain = forms.BooleanField(required=False, label=_("Have whoever holds it leave"))
+
+
 class PoolMemberForm(forms.Form):
     service = forms.ChoiceField(label=_("Service"))
     guarantee = forms.IntegerField(

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
+from typing import Any
 
 from django.db.models import Q
 
-from capacity.models import Allocation, CapacityPlan, Pool, Workload
+from capacity.models import Allocation, CapacityPlan, CardLayout, Pool, Workload
 from capacity.planning.lending import (
     HeldCards,
     LendingMachine,
@@ -16,7 +17,15 @@ from capacity.planning.lending import (
     WaitingWorkload,
     plan_lending,
 )
-from capacity.states import HOLDING, RUNNING, CapacityPlanKind, Granularity, PoolMode, WorkloadState
+from capacity.states import (
+    HOLDING,
+    OPEN_LAYOUTS,
+    RUNNING,
+    CapacityPlanKind,
+    Granularity,
+    PoolMode,
+    WorkloadState,
+)
 from clusters.capacities import rooms_of
 from clusters.models import Cluster, Node, Occupancy
 from clusters.states import NodeOperation, NodeState
@@ -44,12 +53,15 @@ class PoolMachineCards:
     holders: Mapping[int, Workload] = field(default_factory=dict)
     kept: Mapping[int, int] = field(default_factory=dict)
     """Cards that a plan under way has promised to a workload, by its id."""
+    divided: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """Instances of declared cards that are or will be divided: no workload gets them whole."""
 
     @property
     def free(self) -> tuple[int, ...]:
         if self.closed:
             return ()
-        free = [card for card in range(self.cards) if card not in self.holders and card not in self.kept]
+        taken = {*self.holders, *self.kept, *self.divided}
+        free = [card for card in range(self.cards) if card not in taken]
         return tuple(free[: max(0, len(free) - self.others)])
 
     @property
@@ -60,7 +72,7 @@ class PoolMachineCards:
         for card in range(self.cards):
             if holder := self.holders.get(card):
                 found.setdefault(holder, []).append(card)
-            elif card not in free and not self.closed:
+            elif card not in free and card not in self.divided and not self.closed:
                 found.setdefault(NOBODYS, []).append(card)
         return list(found.items())
 
@@ -137,11 +149,32 @@ def ledger_of(cluster: Cluster) -> CardLedger:
             if change["after"]:
                 promised = kept.setdefault(change["after"]["machine"], {})
                 promised |= dict.fromkeys(change["after"]["cards"], change["workload"])
+    divided = divided_cards(pools.values())
     machines = [
-        replace(machine, holders=holders.get(machine.name, {}), kept=kept.get(machine.name, {}))
+        replace(
+            machine,
+            holders=holders.get(machine.name, {}),
+            kept=kept.get(machine.name, {}),
+            divided=divided.get(machine.name, {}),
+        )
         for machine in _machines(cluster, pools.values(), holders)
     ]
     return CardLedger(pools, tuple(machines), workloads, frozenset(moving))
+
+
+def divided_cards(pools: Iterable[Pool]) -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """Return the instances of declared cards by machine and card, as they are now or will be."""
+    rows = CardLayout.objects.filter(pool__in=list(pools), config="", state__in=(*OPEN_LAYOUTS, "applied"))
+    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
+    for row in rows.order_by("pk"):
+        cards = found.setdefault(row.machine, {})
+        if row.card is None:
+            continue
+        if row.instances or row.state in OPEN_LAYOUTS:
+            cards[row.card] = row.instances
+        else:
+            cards.pop(row.card, None)
+    return found
 
 
 def machine_names(pool: Pool) -> list[str]:

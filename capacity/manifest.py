@@ -17,6 +17,7 @@ from capacity.pruning import RULES
 from capacity.queue_looks import PURPOSE as QUEUE_PURPOSE
 from capacity.reconcilers import (
     CapacityPlanReconciler,
+    CardLayoutReconciler,
     PoolReconciler,
     ServiceGroupsReconciler,
     ServiceQueueReconciler,
@@ -26,6 +27,7 @@ from capacity.states import (
     CapacityPlanKind,
     CapacityPlanState,
     Granularity,
+    LayoutState,
     PoolKind,
     PoolMode,
     QueueKind,
@@ -109,12 +111,14 @@ MANIFEST = AppManifest(
         CapacityPlanReconciler(),
         ServiceGroupsReconciler(),
         ServiceQueueReconciler(),
+        CardLayoutReconciler(),
         WorkloadReconciler(),
     ),
     subjects=(
         Subject("capacity.pool", _("Pool"), "/capacity/{pk}/", badges="pool"),
         Subject("capacity.servicegroups", _("Groups of a service"), "/capacity/"),
         Subject("capacity.servicequeue", _("Queue of a service"), "/capacity/"),
+        Subject("capacity.cardlayout", _("Card layout"), "/capacity/", badges="card_layout"),
         Subject(PLAN, _("Capacity plan"), "/capacity/plans/{pk}/", badges="capacity_plan"),
         Subject("capacity.workload", _("Workload"), PAGES.path + "{pk}/", badges="workload"),
     ),
@@ -122,6 +126,7 @@ MANIFEST = AppManifest(
         ChoiceSet(PoolKind, schema="PoolKind"),
         ChoiceSet(Granularity, schema="PoolGranularity"),
         ChoiceSet(CapacityPlanKind, schema="CapacityPlanKind"),
+        ChoiceSet(LayoutState, badges="card_layout", schema="CardLayoutState"),
         ChoiceSet(QueueKind, schema="QueueKind"),
         ChoiceSet(WorkloadKind, schema="WorkloadKind"),
         ChoiceSet(WorkloadState, badges="workload", schema="WorkloadState"),
@@ -145,6 +150,13 @@ MANIFEST = AppManifest(
             "superseded": Badge(_("Superseded"), "idle", "arrow-forward-up"),
             "rejected": Badge(_("Rejected"), "idle", "ban"),
             "undone": Badge(_("Undone"), "idle", "arrow-back-up"),
+        },
+        "card_layout": {
+            "draining": Badge(_("Draining"), "busy", "loader-2"),
+            "applying": Badge(_("Applying"), "busy", "loader-2"),
+            "returning": Badge(_("Returning to service"), "busy", "loader-2"),
+            "applied": Badge(_("Applied"), "good", "circle-check"),
+            "failed": Badge(_("Failed"), "bad", "alert-octagon"),
         },
         "queue": {"late": Badge(_("Late"), "warn", "clock-exclamation")},
         "workload": {

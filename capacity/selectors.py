@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.http import Http404
@@ -18,6 +19,7 @@ from capacity.ledger import CardLedger, PoolMachineCards, ledger_of
 from capacity.models import (
     Allocation,
     CapacityPlan,
+    CardLayout,
     CardSample,
     GroupSwitch,
     Pool,
@@ -179,6 +181,40 @@ def cards_now(pool: Pool, ledger: CardLedger) -> PoolCards:
         borrowed=sum(holder == pool.pk != owner for owner, holder in holders),
         queued=sum(one.pool_id == pool.pk and not one.holds_cards for one in ledger.workloads.values()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCard:
+    """A card of a pool. instances: of a declared one; closed: code of why nothing is placed there."""
+
+    machine: str
+    card: int
+    model: str
+    holder: str
+    instances: list[dict[str, Any]]
+    is_simulated: bool
+    closed: str
+
+
+def cards_of(pool: Pool) -> list[PoolCard]:
+    return [
+        PoolCard(
+            machine=one.name,
+            card=card,
+            model=one.model,
+            holder=str(one.holders.get(card, "")),
+            instances=one.divided.get(card, []),
+            is_simulated=one.is_simulated,
+            closed=one.closed,
+        )
+        for one in ledger_of(pool.cluster).of(pool)
+        for card in range(one.cards)
+    ]
+
+
+def layouts(pool: Pool) -> QuerySet[CardLayout]:
+    """The latest changes of its cards."""
+    return CardLayout.objects.filter(pool=pool).select_related("undone_by")[:LATEST_SWITCHES]
 
 
 def fragments_now(pool: Pool) -> list[RackFragments]:

@@ -95,6 +95,28 @@ MOVES: StateMachine[CapacityPlanState] = StateMachine(
 """A plan is undone by another one, once that is done."""
 
 
+class LayoutState(TextChoices):
+    """State of a change of a card's MIG layout."""
+
+    DRAINING = "draining", _("Draining")
+    APPLYING = "applying", _("Applying")
+    RETURNING = "returning", _("Returning to service")
+    APPLIED = "applied", _("Applied")
+    FAILED = "failed", _("Failed")
+
+
+_L = LayoutState
+OPEN_LAYOUTS = (_L.DRAINING, _L.APPLYING, _L.RETURNING)
+LAYOUT_MOVES: StateMachine[LayoutState] = StateMachine(
+    {
+        _L.DRAINING: {_L.APPLYING, _L.FAILED},
+        _L.APPLYING: {_L.RETURNING, _L.FAILED},
+        _L.RETURNING: {_L.APPLIED, _L.FAILED},
+        _L.APPLIED: set(),
+        _L.FAILED: set(),
+    }
+)
+
 _W = WorkloadState
 HOLDING = (_W.STARTING, _W.RUNNING, _W.CHECKPOINTING, _W.STOPPING)
 """States in which a workload holds its cards."""

@@ -1,7 +1,7 @@
 from django.urls import path, re_path
 
 from capacity.pages import PAGES
-from capacity.views import policies
+from capacity.views import cards, policies
 from capacity.views import pools as views
 
 urlpatterns = [
@@ -11,6 +11,8 @@ urlpatterns = [
     re_path(r"^capacity/\+(?P<deed>stop|resume)/$", views.switch, name="capacity-switch"),
     path("capacity/<int:pk>/", views.pool_page, name="pool"),
     path("capacity/<int:pk>/fragments/", views.fragments_page, name="pool-fragments"),
+    path("capacity/<int:pk>/cards/", cards.cards_page, name="pool-cards"),
+    path("capacity/layouts/<int:pk>/+undo/", cards.undo_layout, name="undo-layout"),
     path("capacity/<int:pk>/+remove/", views.remove_pool, name="remove-pool"),
     path("capacity/<int:pk>/<slug:service>/+remove/", views.remove_member, name="remove-member"),
     path("capacity/<int:pk>/<slug:service>/policy/", policies.policy_page, name="capacity-policy"),

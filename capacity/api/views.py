@@ -11,11 +11,18 @@ from rest_framework.response import Response
 from accounts.selectors import team_named
 from accounts.states import Right
 from capacity import selectors, services
-from capacity.api import fragment_serializers, group_serializers, queue_serializers, serializers
+from capacity.api import (
+    fragment_serializers,
+    group_serializers,
+    layout_serializers,
+    queue_serializers,
+    serializers,
+)
 from capacity.filters import PlanFilter, PolicyFilter, PoolFilter
 from capacity.models import (
     CapacityPlan,
     CapacityStop,
+    CardLayout,
     GroupSwitch,
     Pool,
     PoolMember,
@@ -52,9 +59,10 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
         "create": serializers.NewPoolSerializer,
         "partial_update": serializers.PoolChange,
         "defragment": fragment_serializers.DefragmentWish,
+        "layout": layout_serializers.CardLayoutWish,
     }
     needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "destroy", "defragment"), Right.CAPACITY_WRITE
+        ("create", "partial_update", "destroy", "defragment", "layout"), Right.CAPACITY_WRITE
     )
 
     def create_one(self, given: dict[str, Any]) -> Pool:
@@ -74,6 +82,20 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
         pool = self.get_object()
         racks, samples = selectors.fragments_now(pool), selectors.card_samples(pool)
         return Response(fragment_serializers.FragmentsSerializer({"racks": racks, "samples": samples}).data)
+
+    @extend_schema(responses={200: layout_serializers.PoolCardsSerializer})
+    @action(detail=True, methods=["get"])
+    def cards(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Cards of the pool's machines: who holds each, and how it is divided."""
+        found = {"cards": selectors.cards_of(self.get_object())}
+        return Response(layout_serializers.PoolCardsSerializer(found).data)
+
+    @extend_schema(responses={200: layout_serializers.CardLayoutSerializer})
+    @action(detail=True, methods=["post"])
+    def layout(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Divide a card by MIG for what is to run on it, or make it whole; as a dry run only answer how."""
+        row = services.set_layout(self.get_object(), actor=self.actor, **self.given())
+        return Response(layout_serializers.CardLayoutSerializer(row).data)
 
     @extend_schema(responses={200: serializers.CapacityPlanSerializer})
     @action(detail=True, methods=["post"])
@@ -177,6 +199,25 @@ class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         given = self.given()
         member = selectors.member_of(self.actor, given.pop("service"))
         return Response(serializers.PolicyReplaySerializer(replay_policy(member, **given)).data)
+
+
+class CardLayouts(ListEndpoint, RetrieveEndpoint):
+    """Changes of cards into MIG instances, and back."""
+
+    queryset = CardLayout.objects.select_related("pool__team")
+    serializer_class = layout_serializers.CardLayoutSerializer
+    lookup_url_kwarg = "layout"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+    inputs: ClassVar = {"undo": ReasonSerializer}
+    needs: ClassVar = {"undo": Right.CAPACITY_APPLY}
+
+    @extend_schema(responses={200: layout_serializers.CardLayoutSerializer})
+    @action(detail=True, methods=["post"])
+    def undo(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give the card the layout that it had before; answers the change that does."""
+        reason = self.given().get("reason", "")
+        return self.answer(services.undo_layout(self.get_object(), actor=self.actor, reason=reason))
 
 
 PLAN_SHOWN = extend_schema(responses={200: serializers.CapacityPlanSerializer})

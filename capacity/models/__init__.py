@@ -1,5 +1,6 @@
 from capacity.models.groups import GroupSwitch as GroupSwitch
 from capacity.models.groups import ServiceGroups as ServiceGroups
+from capacity.models.layouts import CardLayout as CardLayout
 from capacity.models.policies import ScalingPolicy as ScalingPolicy
 from capacity.models.policies import ServiceLoad as ServiceLoad
 from capacity.models.policies import active_law as active_law

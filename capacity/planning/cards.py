@@ -53,6 +53,37 @@ class MigPlacement:
     name: str
 
 
+def geometry_of(product: str) -> str:
+    """Return the name in `GEOMETRY` of a product such as `NVIDIA H100 80GB HBM3`."""
+    words = product.upper().replace("-", " ").split()
+    for name in GEOMETRY:
+        family, memory = name.split("-")
+        if family in words and (memory in words or family == "H200"):
+            return name
+    known = ", ".join(sorted(GEOMETRY))
+    raise PlanningError(
+        "machine", f"The MIG geometry of {product or 'this GPU'} is not known; known: {known}."
+    )
+
+
+def fill(model: str, needs: Iterable[SliceNeed]) -> tuple[str, list[dict[str, str | int]]]:
+    """Return the smallest profile that holds each of the needs, and a card full of it.
+
+    All cards of a machine are divided alike, so that each need has its place on any of them.
+    """
+    wanted = list(needs)
+    profiles = [profile_for(model, need) for need in wanted]
+    profile = max(profiles, key=lambda one: (one[3], one[1]))
+    one = SliceNeed(profile[0], profile[2], profile[1] / 7)
+    full: tuple[MigPlacement, ...] = ()
+    for count in range(1, 8):
+        try:
+            full = layout(model, [one] * count)
+        except PlanningError:
+            break
+    return profile[0], [{"profile": each.profile, "begin": each.begin, "name": ""} for each in full]
+
+
 def profile_for(model: str, need: SliceNeed) -> Profile:
     """The smallest profile of this GPU that holds the need."""
     if model not in GEOMETRY:

@@ -1,4 +1,5 @@
 from capacity.reconcilers.groups import ServiceGroupsReconciler as ServiceGroupsReconciler
+from capacity.reconcilers.layouts import CardLayoutReconciler as CardLayoutReconciler
 from capacity.reconcilers.pools import CapacityPlanReconciler as CapacityPlanReconciler
 from capacity.reconcilers.pools import PoolReconciler as PoolReconciler
 from capacity.reconcilers.queues import ServiceQueueReconciler as ServiceQueueReconciler

@@ -2,6 +2,8 @@
 
 from capacity.services.groups import remove_groups as remove_groups
 from capacity.services.groups import set_groups as set_groups
+from capacity.services.layouts import set_layout as set_layout
+from capacity.services.layouts import undo_layout as undo_layout
 from capacity.services.policies import set_policy as set_policy
 from capacity.services.pools import apply_plan as apply_plan
 from capacity.services.pools import change_pool as change_pool

@@ -28,6 +28,8 @@ from clusters.backends.checks import ClusterCheck
 from clusters.backends.embedded.abilities import ABILITIES
 from clusters.backends.fake_workloads import FakeWorkloads
 from clusters.backends.node_operations import (
+    MIG_CONFIG,
+    MIG_STATE,
     CordonedByOther,
     Eviction,
     NodeCommand,
@@ -250,6 +252,9 @@ class FakeNodeOperations:
         self.drains_at_once = True
         self.has_operands_paused = False
         """Those of the GPU operator, which hold its GPUs otherwise."""
+        self.mig_labels: dict[str, str] = {}
+        """Written by MIG manager, with `mig_state` as soon as it is asked."""
+        self.mig_state = "success"
         self.reboots = 0
         self.job_runner = FakeRunner()
         self._rebooted_by: set[str] = set()
@@ -281,7 +286,8 @@ class FakeNodeOperations:
         self.taints = {one for one in self.taints if (one.key, one.effect) != (taint.key, taint.effect)}
 
     def look(self, node: str) -> ObservedNode:
-        return self._known(node)
+        found = self._known(node)
+        return replace(found, labels={**found.labels, **self.mig_labels})
 
     def pods(self, node: str) -> tuple[ObservedPod, ...]:
         machine = self._known(node)
@@ -344,6 +350,10 @@ class FakeNodeOperations:
     def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         self.has_operands_paused = False
+
+    def set_mig_config(self, node: str, config: str, order: NodeCommand) -> None:
+        self._guard(node, order)
+        self.mig_labels = {MIG_CONFIG: config, MIG_STATE: self.mig_state}
 
     def reboot(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)

@@ -11,6 +11,10 @@ from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 
+MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+"""Labels of a machine: the layout that MIG manager is to apply, and how far it is."""
+WHOLE_CARDS = "all-disabled"
+
 
 class UnknownNode(BackendError):
     """The cluster has no machine of this uid."""
@@ -127,6 +131,12 @@ class NodeOperations(Protocol):
     def resume_operands(self, node: str, order: NodeCommand) -> None:
         """Resume all that was paused by `pause_operands`, whoever asked for it; nothing paused is no
         error.
+        """
+
+    def set_mig_config(self, node: str, config: str, order: NodeCommand) -> None:
+        """Have MIG manager apply a layout of its configuration to all GPUs; `look` shows in `MIG_STATE` how
+        far it is. Whoever asks has drained the machine: MIG manager does not look whether GPUs are in use.
+        Raises OperationUnsupported where it does not run.
         """
 
     def reboot(self, node: str, order: NodeCommand) -> None:

@@ -12,6 +12,7 @@ from kube.fake.controllers import (
     jobs,
     leader_worker_sets,
     machines,
+    mig_manager,
     quota_status,
     replica_sets,
     stateful_sets,
@@ -93,6 +94,7 @@ class SimulatedCluster(FakeApiServer):
                 self._replica_sets.step(hands)
                 if self.operators_run:
                     leader_worker_sets.step(hands)
+                    mig_manager.step(hands)
                 stateful_sets.step(hands)
                 daemon_sets.step(hands)
                 self._jobs.step(hands)

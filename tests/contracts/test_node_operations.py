@@ -14,6 +14,8 @@ from clusters.backends.base import (
     StaleDeploymentFence,
 )
 from clusters.backends.node_operations import (
+    MIG_CONFIG,
+    MIG_STATE,
     CordonedByOther,
     NodeCommand,
     NodeOperations,
@@ -287,6 +289,25 @@ def test_operands_of_the_gpu_operator_leave_while_they_are_paused_and_come_back(
         "nvidia.com/gpu.deploy.dcgm-exporter": "false",
         "nvidia.com/gpu.deploy.mig-manager": "true",
     }
+
+
+def test_mig_manager_is_asked_once_for_a_layout_and_shows_how_far_it_is(rig: Any) -> None:
+    operations, machine = rig.cluster.node_operations, node_of(rig).uid
+    if not isinstance(rig, FakeRig):
+        with pytest.raises(OperationUnsupported):
+            operations.set_mig_config(machine, "all-1g.10gb", order())
+    if isinstance(rig, EmbeddedRig):
+        return
+    if isinstance(rig, KubernetesRig):
+        rig.label("nvidia.com/mig.capable", "true")
+    for _ in range(2):
+        operations.set_mig_config(machine, "all-1g.10gb", order())
+    if isinstance(rig, KubernetesRig):
+        rig.server.advance(40)
+    eventually(lambda: operations.look(machine).labels.get(MIG_STATE) == "success")
+    with pytest.raises(StaleDeploymentFence):
+        operations.set_mig_config(machine, "all-disabled", order(turn=0))
+    assert operations.look(machine).labels[MIG_CONFIG] == "all-1g.10gb"
 
 
 def test_a_machine_that_is_not_there_is_told(rig: Any) -> None:

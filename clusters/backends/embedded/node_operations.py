@@ -186,6 +186,10 @@ class EmbeddedNodeOperations:
     def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._change(node, order, lambda marks: marks)
 
+    def set_mig_config(self, node: str, config: str, order: NodeCommand) -> None:
+        _known(node)
+        raise OperationUnsupported("There is no MIG manager: it runs in Kubernetes, by the GPU operator.")
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         _known(node)
         raise OperationUnsupported(

@@ -26,6 +26,8 @@ from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, pod_of
 from clusters.backends.node_operations import (
+    MIG_CONFIG,
+    MIG_STATE,
     CordonedByOther,
     Eviction,
     NodeCommand,
@@ -245,6 +247,20 @@ class KubernetesNodeOperations:
 
     def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._relabel(node, order, operands.resumed)
+
+    def set_mig_config(self, node: str, config: str, order: NodeCommand) -> None:
+        """The state is set back with the wish: that of the layout before would be taken for its own."""
+
+        def wanted(labels: Labels) -> Labels:
+            if labels.get("nvidia.com/mig.capable") != "true":
+                raise OperationUnsupported(
+                    "The machine's label nvidia.com/mig.capable is not true: MIG manager of the GPU operator "
+                    "does not run there, or its GPUs have no MIG."
+                )
+            is_set = labels.get(MIG_CONFIG) == config and MIG_STATE in labels
+            return {} if is_set else {MIG_CONFIG: config, MIG_STATE: "pending"}
+
+        self._relabel(node, order, wanted)
 
     def _relabel(self, node: str, order: NodeCommand, wanted: Callable[[Labels], Labels]) -> None:
         self._change(

@@ -1,7 +1,7 @@
 from django.utils import timezone
 
 from accounts.states import Right
-from capacity.models import CapacityPlan, Pool, PoolMember
+from capacity.models import CapacityPlan, CardLayout, Pool, PoolMember
 from capacity.services import create_pool, set_groups, set_membership, set_policy, set_queue
 from capacity.services.workloads import submit_workload
 from clusters.models import Cluster, Deployment
@@ -70,6 +70,25 @@ def _cards(scene: Scene) -> dict[str, int]:
     return {"pool": _pool_of_cards(scene).pk}
 
 
+MACHINE = "of-h100s"
+
+
+def _machine(scene: Scene) -> dict[str, int]:
+    """A pool whose one machine has a name that is known beforehand."""
+    known = Pool.objects.filter(cluster=scene.cluster, name="h100s").first()
+    if known is None:
+        inventory = [{"machine": MACHINE, "cards": 8, "model": "H100-80GB"}]
+        made = {"kind": "training", "inventory": inventory, "team": scene.team, "cluster": scene.cluster}
+        known = create_pool(actor=SYSTEM, name="h100s", **made)
+    return {"pool": known.pk}
+
+
+def _layout(scene: Scene) -> dict[str, int]:
+    pool = Pool.objects.get(pk=_machine(scene)["pool"])
+    columns = {"pool": pool, "machine": MACHINE, "card": 0, "model": "H100-80GB", "state": "applied"}
+    return {"layout": CardLayout.objects.create(**columns, decided_by="test").pk}
+
+
 def _workload(scene: Scene) -> dict[str, int]:
     pool = _pool_of_cards(scene)
     row = submit_workload(
@@ -116,6 +135,17 @@ ROUTES = [
         fill=_cards,
         body=lambda _: {"cards": 8, "dry_run": True},
     ),
+    Route("GET", "capacity/pools/{pool}/cards/", Right.READ, fill=_cards),
+    Route(
+        "POST",
+        "capacity/pools/{pool}/layout/",
+        Right.CAPACITY_WRITE,
+        fill=_machine,
+        body=lambda _: {"machine": MACHINE, "card": 0, "needs": [], "dry_run": True},
+    ),
+    Route("GET", "capacity/layouts/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/layouts/{layout}/", Right.READ, fill=_layout),
+    Route("POST", "capacity/layouts/{layout}/undo/", Right.CAPACITY_APPLY, fill=_layout),
     Route("DELETE", "capacity/pools/{pool}/", Right.CAPACITY_WRITE, fill=_row, status=204),
     Route("PUT", "capacity/pools/{pool}/members/{service}/", Right.CAPACITY_WRITE, fill=_member, body=_share),
     Route(

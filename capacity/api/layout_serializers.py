@@ -1,0 +1,111 @@
+"""Cards and their MIG layouts over REST."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from capacity.api.fragment_serializers import TIME
+from capacity.models import CardLayout
+from capacity.services.layouts import MOST_NEEDS
+from capacity.states import LayoutState
+from common.api.examples import example
+
+NEED = {"name": "embedder", "memory_mib": 9000, "share": 0.1}
+INSTANCE = {"profile": "1g.10gb", "begin": 6, "name": "embedder"}
+CARD = {
+    "machine": "gpu-07",
+    "card": 3,
+    "model": "H100-80GB",
+    "holder": "",
+    "instances": [INSTANCE],
+    "is_simulated": True,
+    "closed": "",
+}
+
+
+@example(NEED)
+class SliceNeedSerializer(serializers.Serializer[Any]):
+    """Need of one model on a card."""
+
+    name = serializers.CharField(max_length=63)
+    memory_mib = serializers.IntegerField(min_value=1, help_text="At its peak.")
+    share = serializers.FloatField(min_value=0, max_value=1, help_text="Of the card's time.")
+
+
+@example(INSTANCE)
+class MigInstanceSerializer(serializers.Serializer[Any]):
+    """A MIG instance on a card."""
+
+    profile = serializers.CharField()
+    begin = serializers.IntegerField(help_text="First of its memory slices, of 8.")
+    name = serializers.CharField(allow_blank=True, help_text="Model that it is for.")
+
+
+@example(CARD)
+class PoolCardSerializer(serializers.Serializer[Any]):
+    """A card of a pool."""
+
+    machine = serializers.CharField()
+    card = serializers.IntegerField()
+    model = serializers.CharField(allow_blank=True)
+    holder = serializers.CharField(allow_blank=True, help_text="Workload that has it.")
+    instances = MigInstanceSerializer(many=True, help_text="Of a declared card; empty: it is whole.")
+    is_simulated = serializers.BooleanField(help_text="The machine is declared.")
+    closed = serializers.CharField(allow_blank=True, help_text="Code of why nothing is placed there.")
+
+
+@example({"cards": [CARD]})
+class PoolCardsSerializer(serializers.Serializer[Any]):
+    """Cards of a pool's machines."""
+
+    cards = PoolCardSerializer(many=True)
+
+
+@example({"machine": "gpu-07", "card": 3, "needs": [NEED], "drain": False, "dry_run": True})
+class CardLayoutWish(serializers.Serializer[Any]):
+    machine = serializers.CharField(max_length=253)
+    card = serializers.IntegerField(
+        min_value=0,
+        required=False,
+        allow_null=True,
+        help_text="Of a declared machine; null: all cards, as MIG manager divides them.",
+    )
+    needs = serializers.ListField(
+        child=SliceNeedSerializer(), max_length=MOST_NEEDS, help_text="Empty: the whole card."
+    )
+    drain = serializers.BooleanField(default=False, help_text="Ask who holds it to leave; else refuse.")
+    dry_run = serializers.BooleanField(default=False, help_text="Answer the layout, change nothing.")
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+LAYOUT = {
+    "id": 4,
+    "pool": 7,
+    "machine": "gpu-07",
+    "card": 3,
+    "model": "H100-80GB",
+    "instances": [INSTANCE],
+    "before": [],
+    "config": "",
+    "is_simulated": True,
+    "drains": False,
+    "state": "applied",
+    "problem": "",
+    "reason": "",
+    "decided_by": "olga",
+    "undoes": None,
+    "created_at": TIME,
+    "ended_at": TIME,
+}
+
+
+@example(LAYOUT)
+class CardLayoutSerializer(serializers.ModelSerializer[CardLayout]):
+    state = serializers.ChoiceField(LayoutState.choices)
+    instances = MigInstanceSerializer(many=True)
+    before = MigInstanceSerializer(many=True)
+    is_simulated = serializers.BooleanField()
+
+    class Meta:
+        model = CardLayout
+        fields = tuple(LAYOUT)
