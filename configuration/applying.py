@@ -246,7 +246,7 @@ def _drift(last: AppliedDocument | None, row: Mapping[str, Any]) -> list[FieldCh
 def _refuse_drift(drift: Sequence[FieldChange], wanted: WantedDocument, present: RestObject) -> None:
     """Raises ConfigurationRefused. What the file says already, too, is no drift any more."""
     sentence = _(
-        "People changed it since to %(now)s. Take that into the file, or apply with `overwrite` to undo it."
+        'People changed it since, to "%(now)s". Take that into the file, or undo it with `overwrite`.'
     )
     faults = {
         f"spec.{one.field}": [sentence % {"now": one.after}]
