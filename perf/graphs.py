@@ -169,7 +169,7 @@ async def pipelined(
             await changing
         spent = cpu_of(pids) - cpu if not during else 0.0
         taken: dict[str, float] = defaultdict(float)
-        for span in executor.spans:
+        for span in executor.calls.spans:
             taken[span.task] += (span.ended - span.began) / span.batch / (items + 16)
         return PipelinedRun(ended - began, spent, executor.counters(), done, taken)
     finally:

@@ -99,7 +99,7 @@ async def test_a_poison_item_fails_alone_with_its_reason(app):
     numbers = [*range(20)]
     async with running(app, planned(Risky=TaskPlan(max_size=4, wait_ms=5))) as executor:
         ended = await outcomes(executor, numbers)
-        spans = [one for one in executor.spans if one.item == 14 and one.task == "Risky"]
+        spans = [one for one in executor.calls.spans if one.item == 14 and one.task == "Risky"]
 
     assert ended[7] == "Risky: ValueError: 7 is poison"
     assert "its process ended with status 3, 3 times" in ended[13]
