@@ -78,6 +78,7 @@ def test_a_new_app_passes_the_checks(project: Project) -> None:
     project.run("-m", "tests.texts", "--check")
 
 
+@pytest.mark.slow
 def test_a_new_app_passes_its_test_and_those_that_walk_over_all_apps(project: Project) -> None:
     chosen = f"{APP} or {APP.replace('_', '-')} or {NOUN} or not test_rights_matrix"
     tests = (f"tests/{APP}", *NAMED_ELSEWHERE)

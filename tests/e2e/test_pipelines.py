@@ -12,7 +12,7 @@ import yaml
 
 from controlplane.environment import PROJECT
 from slipway.client import at
-from tests.e2e.conftest import MODEL, SERVICE, Scene, write_version
+from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic, write_version
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 PIPELINES = PROJECT / "examples" / "pipelines"
@@ -68,7 +68,9 @@ def test_github_actions_shows_and_applies_the_files(scene: Scene, token: str, tm
     assert scene.admin.get(at("freezes"))["results"] == []
 
 
-def test_gitlab_releases_until_a_person_has_to_decide(scene: Scene, token: str, tmp_path: Path) -> None:
+def test_gitlab_releases_until_a_person_has_to_decide(
+    scene: Scene, traffic: Traffic, token: str, tmp_path: Path
+) -> None:
     stable = scene.admin.get(at("services", SERVICE))["stable"]
     version = f"{MODEL}:v{2 if stable != f'{MODEL}:v2' else 3}"
     script = "\n".join(pipeline("gitlab-ci.yaml")["release"]["script"])
