@@ -24,6 +24,8 @@ from kube.resources import BENCHMARKS, Ref
 from tests.benchmarks.conftest import SCENARIO
 from tests.benchmarks.test_kubernetes import GPU, WHERE, KubernetesBenchmarks
 
+pytestmark = pytest.mark.any_database
+
 DEFINITION = Path(__file__).parents[2] / "deploy/benchmarks/definition.yaml"
 NAMESPACE = "slipway"
 

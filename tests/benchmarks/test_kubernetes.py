@@ -38,6 +38,8 @@ from tests.cast import person
 from tests.clusters.world import Scene
 from tests.images.builders import image, reference
 
+pytestmark = pytest.mark.any_database
+
 GPU = {"nvidia.com/gpu": "8"}
 WHERE: dict[str, Any] = {"store_url": "https://slipway.example", "jobs_image": reference("jobs")}
 RUN = "slipway.io/job-owner"

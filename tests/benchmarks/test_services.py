@@ -27,6 +27,8 @@ from tests.benchmarks.conftest import BenchmarkScene
 from tests.cast import SYSTEM, person
 from tests.clusters.world import version_of
 
+pytestmark = pytest.mark.any_database
+
 TARGET = {"service": "story", "ttft_ms": 400}
 LOAD = {"rates": [4], "requests": 12, "input": 20, "output": 8, "warm_up_requests": 2}
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)

@@ -24,7 +24,7 @@ from tests.cast import SYSTEM, api, client_of, person, team
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.crash.harness import Clock, worker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.any_database]
 BERT = {"name": "bert", "memory_mib": 9_000, "share": 0.1}
 LLAMA = {"name": "llama", "memory_mib": 30_000, "share": 0.4}
 

@@ -19,7 +19,7 @@ from tests.cast import SYSTEM, api, client_of, person
 from tests.crash.harness import worker
 from tests.valkey import ValkeyServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.any_database]
 POOL = ("chat", "chat-v1")
 JOB: dict[str, Any] = {
     "service": "chat", "target": "chat-v1", "version": "story:v1", "path": "/work", "query": "",

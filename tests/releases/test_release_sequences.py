@@ -25,7 +25,7 @@ from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.releases.world import Scene, undone
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600), pytest.mark.any_database]
 
 S = ReleaseState
 OVER = {S.PROMOTED, S.ROLLED_BACK, S.REJECTED, S.ABORTED, S.FAILED}
