@@ -77,7 +77,7 @@ MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
 
 
 class WebhookFormat(TextChoices):
-    """Whose messages a receiver takes."""
+    """Format of the messages that a receiver takes."""
 
     STANDARD = "standard", _("Standard Webhooks (signed JSON)")
     SLACK = "slack", "Slack"  # untranslated

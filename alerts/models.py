@@ -34,7 +34,7 @@ class AlertGroup(models.Model):
 
 class AlertRows(TeamOrShared["RaisedAlert"]):
     def open(self) -> "AlertRows":
-        """Those that people see: they fire, whether or not somebody looks after them."""
+        """Return the alerts that people see: they fire, whether or not somebody looks after them."""
         return self.filter(state__in=OPEN)
 
     def unresolved(self) -> "AlertRows":
@@ -42,7 +42,7 @@ class AlertRows(TeamOrShared["RaisedAlert"]):
 
 
 class RaisedAlert(models.Model):
-    """One thing of which a check holds, from the first look that found it until it is over."""
+    """A finding of a check, from the first look that found it until it is over."""
 
     group = models.ForeignKey(AlertGroup, on_delete=models.CASCADE, related_name="alerts")
     team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, null=True, related_name="+")

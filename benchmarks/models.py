@@ -101,7 +101,7 @@ class BenchmarkCell(models.Model):
 
 
 class BenchmarkRun(Reconciled, RunsJob):
-    """One repeat of a configuration: a fresh server, the windows of the scenario, and the end of both."""
+    """A repeat of one configuration: a fresh server, the windows of the scenario, and the end of both."""
 
     benchmark = models.ForeignKey(Benchmark, on_delete=models.CASCADE, related_name="runs")
     cell = models.ForeignKey(BenchmarkCell, on_delete=models.CASCADE, related_name="runs")

@@ -218,7 +218,7 @@ class ServiceQueueForm(forms.Form):
 
 
 class ScalingPolicyForm(forms.Form):
-    """What a policy sets of the law of scaling; empty fields follow from the switch time."""
+    """Parameters that a policy sets of the law of scaling; empty fields follow from the switch time."""
 
     target = forms.FloatField(
         min_value=0.05,

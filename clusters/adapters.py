@@ -11,7 +11,7 @@ from serving.protocol import LOST_AFTER_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class AdapterStanding:
-    """One adapter over the workers that are ready."""
+    """State of an adapter over the workers that are ready."""
 
     workers: int
     loaded: int = 0

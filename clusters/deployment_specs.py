@@ -47,7 +47,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
 
 
 def _adapters(row: Deployment) -> dict[str, ModelVersion]:
-    """One query more where there are any."""
+    """Return the adapters by name; one query more where there are any."""
     if not row.adapters:
         return {}
     found = Version.objects.in_bulk([one["version"] for one in row.adapters.values()])

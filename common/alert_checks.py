@@ -14,7 +14,7 @@ Severity = Literal["warning", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class AlertFinding:
-    """One thing of which a check holds at this moment."""
+    """Something that a check finds wrong at this moment."""
 
     labels: Mapping[str, str]
     """Names such as `cluster`, `service`, `worker`: they tell it from the check's other findings."""

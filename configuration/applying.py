@@ -190,7 +190,7 @@ class FileSet:
         self._kept.add(saved.pk)
 
     def _left(self) -> list[AppliedChange]:
-        """What was in the files before and is not any more: removed where that was asked for."""
+        """Remove objects that left the files, where that was asked for, and list them."""
         rows = AppliedDocument.objects.filter(team=self.team, file_set=self.name).exclude(pk__in=self._kept)
         order = list(kinds())
         return [

@@ -12,7 +12,7 @@ class GraphState(TextChoices):
 
 
 class AdaptMode(TextChoices):
-    """What is done about workers that are slower or faster than their plan says."""
+    """Reaction to workers that are slower or faster than their plan says."""
 
     OFF = "off", _("Off")
     ADVISE = "advise", _("Advise")

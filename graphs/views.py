@@ -169,7 +169,7 @@ def items_page(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @signed_in
 def item_page(request: HttpRequest, pk: int, item: str) -> HttpResponse:
-    """One item: its calls over time, and what is kept of its inputs and outputs."""
+    """Page of an item: its calls over time, and what is kept of its inputs and outputs."""
     actor = of_request(request)
     graph = selectors.graph_of(actor, pk)
     row = _item(graph, item)

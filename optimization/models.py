@@ -91,7 +91,7 @@ class AccuracyCheck(models.Model):
 
 
 class AccuracyVerdict(models.Model):
-    """One metric of an accuracy check; see `noninferiority.PairedEstimate`."""
+    """Verdict on one metric of an accuracy check; see `noninferiority.PairedEstimate`."""
 
     check_of = models.ForeignKey(AccuracyCheck, on_delete=models.CASCADE, related_name="verdicts")
     metric = models.CharField(max_length=40)

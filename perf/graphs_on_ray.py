@@ -32,7 +32,7 @@ def items_of(count: int) -> list[SourceItem]:
 
 
 def cpu_seconds() -> float:
-    """Of this process and all of its Ray."""
+    """Return the CPU seconds of this process and of all its Ray."""
     total = 0.0
     for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:

@@ -18,7 +18,7 @@ from releases.selectors.plans import policy_at_start, policy_of
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRules:
-    """What an approval of a release takes now: its plan, the policy at its start and the policy of now."""
+    """Rules of an approval of a release: its plan, the policy at its start and the policy of now."""
 
     policy: ReleasePolicy
     policy_hash: str

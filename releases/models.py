@@ -1,10 +1,9 @@
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from accounts.querysets import TeamOwned
 from common import clock
@@ -12,6 +11,8 @@ from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
 from releases.adapter_models import ServiceAdapter as ServiceAdapter
+from releases.approval_models import Approval as Approval
+from releases.approval_models import ApprovalDelegation as ApprovalDelegation
 from releases.environment_models import EnvironmentGraph as EnvironmentGraph
 from releases.environment_models import EnvironmentStage as EnvironmentStage
 from releases.messages import ReleaseMessage
@@ -20,7 +21,6 @@ from releases.pod_patch_models import PodPatch as PodPatch
 from releases.states import (
     FINAL,
     IN_MOTION,
-    ApprovalDecision,
     Halt,
     ReleaseHeader,
     ReleaseState,
@@ -152,7 +152,7 @@ class ReleaseRows(TeamOwned["Release"]):
 
 
 class Release(Reconciled):
-    """One version on its way to all of a service's traffic, following the plan that it started with."""
+    """A version on its way to all of a service's traffic, following the plan that it started with."""
 
     service = models.ForeignKey(Service, on_delete=models.PROTECT, related_name="+")
     team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
@@ -310,87 +310,6 @@ class ReleaseStep(models.Model):
     @property
     def told(self) -> ReleaseMessage:
         return ReleaseMessage.kept(self.detail.get("note", ""), self.message)
-
-
-class Approval(models.Model):
-    """A person's word on one step of one release, bound to the plan that the release follows."""
-
-    release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="approvals")
-    step_index = models.PositiveSmallIntegerField()
-    plan_hash = models.CharField(max_length=64)
-    decision = models.CharField(max_length=10, choices=ApprovalDecision.choices)
-    by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
-    requester = models.ForeignKey("accounts.User", on_delete=models.PROTECT, null=True, related_name="+")
-    """Who asked for the release; copied, so that the database itself can keep the two apart."""
-    separate_requester = models.BooleanField()
-    on_behalf_of = models.ForeignKey(
-        "accounts.User",
-        on_delete=models.PROTECT,
-        null=True,
-        blank=True,
-        db_index=False,
-        related_name="+",
-    )
-    """The person who was away, by whose delegation it was given."""
-    policy_hash = models.CharField(max_length=64, blank=True, db_default="")
-    """Digest of the release policy at that time: under another one it is void; empty: not known."""
-    reason = models.TextField()
-    at = models.DateTimeField(default=clock.now)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["release", "step_index", "by", "policy_hash"], name="one_word_per_policy"
-            ),
-            models.CheckConstraint(
-                condition=Q(separate_requester=False)
-                | Q(decision=ApprovalDecision.REJECT)
-                | ~Q(by=F("requester")),
-                name="approver_is_not_requester",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.by} {self.decision}"
-
-    @property
-    def who(self) -> str:
-        """The person, and in whose place."""
-        return f"{self.by} ({self.on_behalf_of})" if self.on_behalf_of_id else str(self.by)
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if self.pk is not None:
-            raise TypeError("An approval is never changed.")
-        super().save(*args, **kwargs)
-
-
-class DelegationRows(TeamOwned["ApprovalDelegation"]):
-    def in_force(self, now: datetime) -> "DelegationRows":
-        return self.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now, ended_at=None)
-
-
-class ApprovalDelegation(models.Model):
-    """A person approves in the place of another one who is away."""
-
-    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
-    person = models.ForeignKey("accounts.User", on_delete=models.CASCADE, related_name="+")
-    """Who is away."""
-    delegate = models.ForeignKey("accounts.User", on_delete=models.CASCADE, related_name="+")
-    starts_at = models.DateTimeField(default=clock.now)
-    ends_at = models.DateTimeField(null=True, blank=True)
-    """None: until somebody ends it."""
-    ended_at = models.DateTimeField(null=True, editable=False)
-    reason = models.TextField(blank=True)
-    created_by = models.CharField(max_length=200, editable=False)
-    created_at = models.DateTimeField(default=clock.now, editable=False)
-
-    objects = DelegationRows.as_manager()
-
-    class Meta:
-        ordering: ClassVar = ["-pk"]
-
-    def __str__(self) -> str:
-        return f"{self.delegate} for {self.person}"
 
 
 class ReleaseMove(models.Model):

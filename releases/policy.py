@@ -54,7 +54,7 @@ TERMS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyTerm:
-    """One thing that is demanded, or lacking; `str` says it in the reader's language."""
+    """A demand of a policy, or what lacks of it; `str` says it in the reader's language."""
 
     kind: str
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class RequestFault(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One generation request, checked as far as every engine needs. `body` is the whole of it."""
+    """A generation request, checked as far as every engine needs. `body` is the whole of it."""
 
     route: OpenAiRoute
     body: Mapping[str, Any]

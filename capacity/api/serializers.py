@@ -268,7 +268,7 @@ class PolicyReplaySerializer(serializers.Serializer[Any]):
 
 @example(CHANGE)
 class CapacityChangeSerializer(serializers.Serializer[Any]):
-    """Of a plan of workers service and deployment with workers before and after; of one of workloads
+    """A change of workers names service and deployment, with workers before and after; one of workloads names
     workload and name, with `{machine, cards}` or null before and after, and the work that it loses."""
 
     service = serializers.CharField(required=False)

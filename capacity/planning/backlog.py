@@ -131,7 +131,7 @@ class QueueState:
 
 @dataclass(frozen=True)
 class QueueDecision:
-    """workers: that the queue should have. late_seconds: by which the deadline is missed with all workers
+    """Size for a backlog, in workers. late_seconds: by which the deadline is missed with all workers
     that may be had; 0: it is not. why: a code."""
 
     workers: int

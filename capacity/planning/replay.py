@@ -17,7 +17,7 @@ WAIT_LIMIT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """at: seconds. load: work that arrives from then on, in workers."""
+    """Load of a moment. at: seconds. load: work that arrives from then on, in workers."""
 
     at: float
     load: float

@@ -43,7 +43,7 @@ class QueueAddress:
 
 
 class QueueSource(Protocol):
-    """One queue."""
+    """A queue as its kind reads it."""
 
     def sample(self) -> QueueSample:
         """Look once, within `WITHIN_SECONDS`. Raises QueueSilent."""

@@ -6,7 +6,7 @@ from common.job_queue import ask_queue
 
 
 class JobsOfDeployment:
-    """running: jobs that its workers say they have in hand."""
+    """Jobs of a service. running: jobs that its workers say they have in hand."""
 
     def __init__(self, service: str, target: str, running: int) -> None:
         self._pool, self._running = (service, target), running

@@ -20,7 +20,7 @@ IN_HAND = "ApproximateNumberOfMessagesNotVisible"
 
 
 class SqsQueue:
-    """subject: the region. secret: `KEY_ID:KEY`, with `:SESSION_TOKEN` where the key is temporary."""
+    """A queue of SQS. subject: region. secret: `KEY_ID:KEY`; temporary keys add `:SESSION_TOKEN`."""
 
     def __init__(self, address: QueueAddress) -> None:
         self._address = address

@@ -44,7 +44,7 @@ class LayoutLook:
 
 
 class LayoutStep(Step[CardLayout]):
-    """One step; whatever refuses it ends the layout, and says why."""
+    """A step of a layout; whatever refuses it ends the layout, and says why."""
 
     effect = Effect.ABSOLUTE
     goes_to: LayoutState

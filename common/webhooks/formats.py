@@ -50,7 +50,7 @@ def _slack(message: ChatMessage) -> Any:
 
 
 def _escaped(text: str) -> str:
-    """As Slack demands: a name in angle brackets would ring everybody."""
+    """Escape what Slack reads as markup: a name in angle brackets would ring everybody."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -160,7 +160,7 @@ class KubeRay:
         return RayObservation(RayState.STARTING, _cluster_words(cluster))
 
     def _waiting(self, found: Object) -> RayObservation:
-        """Of an object that is suspended: by Kueue, until its queue has room, or by a person."""
+        """Say why an object is suspended: by Kueue, until its queue has room, or by a person."""
         labels = found["metadata"].get("labels") or {}
         queue = next((value for key, value in labels.items() if key.endswith("/queue-name")), "")
         if not queue:

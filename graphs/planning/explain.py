@@ -16,7 +16,7 @@ WHAT_IF_NODES = 60
 
 @dataclass(frozen=True, slots=True)
 class PlanBottleneck:
-    """What holds the rate back: `replicas` of a task, or a resource of a place. share: of its time."""
+    """Limit of the rate: `replicas` of a task, or a resource of a place. `share`: part of its time in use."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class PlanBottleneck:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What one more core or card brings. value: of the objective then; None: no plan was found."""
+    """Gain of one more core or card. `value`: the objective with it; None: no plan was found."""
 
     more: str
     value: float | None
@@ -47,7 +47,7 @@ class OptionRefusal:
 
 @dataclass(frozen=True, slots=True)
 class PlanExplanation:
-    """bubbles: by task, the share of its replicas' time in which they wait."""
+    """Reasons of a plan. `bubbles`: by task, the share of its replicas' time in which they wait."""
 
     bottlenecks: tuple[PlanBottleneck, ...]
     bubbles: dict[str, float]

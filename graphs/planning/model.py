@@ -40,7 +40,7 @@ class BatchTime:
 
 @dataclass(frozen=True, slots=True)
 class TaskOption:
-    """One way of running a task."""
+    """A way of running a task."""
 
     name: str
     times: tuple[BatchTime, ...]
@@ -68,7 +68,7 @@ class TaskNeed:
 
 @dataclass(frozen=True, slots=True)
 class CardSlot:
-    """One card of a machine."""
+    """A card of a machine."""
 
     name: str
     kind: str
@@ -88,7 +88,7 @@ class PlanMachine:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What to plan. rate: items a second that must be reached (cost, latency), or none for throughput."""
+    """Wish for a plan. rate: items a second that must be reached (cost, latency), or none for throughput."""
 
     tasks: tuple[TaskNeed, ...]
     edges: tuple[tuple[str, str], ...]
@@ -159,7 +159,7 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """How one task is run.
+    """Replicas, batch and device of one task.
 
     wait: seconds for which a batch waits at most to be filled. capacity: items of the graph a second that
     its replicas could do by themselves. latency: seconds that it adds to a path. busy: share of the time of
@@ -220,7 +220,7 @@ class ResourceLoad:
 
 @dataclass(frozen=True, slots=True)
 class ResourceShortage:
-    """What is missing for any plan. needed and available in the resource's unit."""
+    """Resource that is short for any plan. `needed` and `available` are in the resource's unit."""
 
     resource: str
     needed: float

@@ -42,7 +42,7 @@ class Steps(Tide):
 
 @dataclass
 class Watched:
-    """What was seen of the service: worker-seconds, decisions by their moment, process ids."""
+    """Observations of the service: worker-seconds, decisions by their moment, process ids."""
 
     left: float = 0.0
     at_jobs: float = 0.0

@@ -7,44 +7,15 @@ Names of fields are paths in the plan: `steps.2.percent`, `judge.slow.promote_be
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from releases.errors import InvalidPlan, PlanProblem
+from releases.pages.plan_document import MOST_STEPS, OBJECTIVE, OF_SERVICE, document_of
+from releases.pages.plan_fields import PlanFieldSchema, definitions, shapes_in, shapes_of
 from releases.plans.plan import PlanSpec, parse_plan, plan_schema
 from releases.plans.step import kinds, kinds_with
-
-FieldKind = Literal["integer", "number", "flag", "choice", "text"]
-MOST_STEPS = 50
-OF_SERVICE = {
-    "indicators": gettext_noop("Indicators of the service"),
-    "latencies": gettext_noop("Latency of routes"),
-}
-OBJECTIVE = {
-    "bake_objective_percent": gettext_noop("Objective (% without 5xx)"),
-    "bake_burn_rate": gettext_noop("Roll back above burn rate"),
-}
-NOTHING: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFieldSchema:
-    """A field of the schema."""
-
-    key: str
-    label: str
-    help: str
-    kind: FieldKind
-    is_optional: bool
-    """May be left empty, which is null."""
-    least: float | None
-    most: float | None
-    choices: Mapping[str, str]
-    """Their labels, by value."""
-    default: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +201,7 @@ class PlanDraft:
         """Return what else is judged, by name; rules other than the default are kept, written as JSON."""
         found = []
         for key, label in OF_SERVICE.items():
-            told = _definitions()["JudgeRules"]["properties"][key]
+            told = definitions()["JudgeRules"]["properties"][key]
             shape = PlanFieldSchema(key, label, told["description"], "text", True, None, None, {}, "")
             rules = _at(self.document, f"judge.{key}")
             field = self._field(f"judge.{key}", shape, {})
@@ -272,97 +243,11 @@ class PlanDraft:
     def _judge_fields(self, definition: str, path: str) -> list[FormField]:
         values = _at(self.document, path)
         held = values if isinstance(values, dict) else {}
-        return [self._field(f"{path}.{shape.key}", shape, held) for shape in _shapes(definition)]
+        return [self._field(f"{path}.{shape.key}", shape, held) for shape in shapes_in(definition)]
 
     def _field(self, path: str, shape: PlanFieldSchema, values: Mapping[str, Any]) -> FormField:
         problems = [_short(problem.message) for problem in self.problems if problem.path == path]
         return FormField(path, shape, values.get(shape.key, shape.default), problems)
-
-
-def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
-    """The plan's document as the form has it; what cannot be read stays as it was typed, to be refused."""
-    steps: list[dict[str, Any]] = []
-    for index in range(MOST_STEPS + 1):
-        kind = given.get(f"steps.{index}.kind")
-        if kind is None:
-            break
-        if kind in kinds():
-            read = _read(given, f"steps.{index}", shapes_of(kind))
-            steps.append({"kind": kind, **read})
-    judge = _read(given, "judge", _shapes("JudgeRules"))
-    judge["errors"] = _read(given, "judge.errors", _shapes("IndicatorRules"))
-    judge |= {key: _rules_of_service(given, key) for key in OF_SERVICE}
-    judge["slow"] = _read(given, "judge.slow", _shapes("IndicatorRules")) if given.get("judge.slow") else None
-    return {
-        "format": 1,
-        "name": name,
-        "description": given.get("description", ""),
-        "bake_seconds": _whole(given.get("bake_seconds", "").strip()),
-        **{key: _number(given[key].strip()) for key in OBJECTIVE if given.get(key, "").strip()},
-        "steps": steps,
-        "judge": judge,
-    }
-
-
-def _rules_of_service(given: Mapping[str, str], key: str) -> dict[str, Any]:
-    try:
-        held = json.loads(given.get(f"judge.{key}.rules") or "{}")
-    except ValueError:
-        held = {}
-    names = [name.strip() for name in given.get(f"judge.{key}", "").split(",")]
-    return {name: held.get(name, {}) if isinstance(held, dict) else {} for name in names if name}
-
-
-def _number(text: str) -> float | str:
-    """Return a number, or the text as it was typed, to be refused."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _whole(text: str) -> int | str:
-    """Return a number, or the text as it was typed, to be refused."""
-    return int(text) if text.isascii() and text.isdigit() else text or 0
-
-
-@cache
-def _definitions() -> dict[str, Any]:
-    definitions: dict[str, Any] = plan_schema()["$defs"]
-    return definitions
-
-
-def shapes_of(kind: str) -> tuple[PlanFieldSchema, ...]:
-    spec = kinds()[kind]
-    return _shapes(spec.__name__, choices=spec.choices, helps=spec.helps)
-
-
-def _shapes(
-    definition: str, *, choices: Mapping[str, str] = NOTHING, helps: Mapping[str, str] = NOTHING
-) -> tuple[PlanFieldSchema, ...]:
-    """The plain fields of a definition, in its order; nested rules have forms of their own."""
-    found = []
-    for key, told in _definitions()[definition]["properties"].items():
-        options = [told, *told.get("anyOf", ())]
-        plain = next((option for option in options if option.get("type") not in (None, "null")), None)
-        if key == "kind" or plain is None or plain["type"] == "object":
-            continue
-        values = plain.get("enum", ())
-        types: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}
-        found.append(
-            PlanFieldSchema(
-                key=key,
-                label=told["title"],
-                help=helps.get(key, told.get("description", "")),
-                kind="choice" if values else types.get(plain["type"], "text"),
-                is_optional=told.get("default") == "" or any(one.get("type") == "null" for one in options),
-                least=plain.get("minimum", plain.get("exclusiveMinimum")),
-                most=plain.get("maximum", plain.get("exclusiveMaximum", plain.get("maxLength"))),
-                choices={value: choices.get(value, value) for value in values},
-                default=told.get("default"),
-            )
-        )
-    return tuple(found)
 
 
 def _short(message: str) -> str:
@@ -372,24 +257,6 @@ def _short(message: str) -> str:
         if colon and rest and (head.startswith("step ") or head.replace("_", "").replace(".", "").isalpha()):
             message = rest
     return message[0].upper() + message[1:]
-
-
-def _read(given: Mapping[str, str], path: str, shapes: Sequence[PlanFieldSchema]) -> dict[str, Any]:
-    return {shape.key: _value(given, f"{path}.{shape.key}", shape) for shape in shapes}
-
-
-def _value(given: Mapping[str, str], path: str, shape: PlanFieldSchema) -> Any:
-    if shape.kind == "flag":
-        return path in given
-    text = given.get(path, "").strip()
-    if shape.kind in ("integer", "number"):
-        if not text:
-            return None
-        try:
-            return int(text) if shape.kind == "integer" else float(text)
-        except ValueError:
-            return text
-    return text
 
 
 def _change(steps: list[dict[str, Any]], given: Mapping[str, str]) -> str:

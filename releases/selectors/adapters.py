@@ -34,7 +34,7 @@ class ShownAdapter:
 
 
 def adapters_of(service: Service) -> Sequence[ShownAdapter]:
-    """By name."""
+    """Return the adapters of a service by name."""
     rows = list(ServiceAdapter.objects.filter(service=service).select_related("version__model"))
     found = fleet.standings({row.name: row.version_label for row in rows}, service=service.name)
     return [ShownAdapter(row, found[row.name]) for row in rows]

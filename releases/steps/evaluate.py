@@ -199,7 +199,7 @@ class EvaluateStep(StepSpec):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationObservation:
-    """What the items of one look were answered."""
+    """Answers to the items of one look."""
 
     state: str
     why: str

@@ -24,7 +24,7 @@ def gettext_noop(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EngineSetting:
-    """One setting by its name in the engine; bounds are included. `alias`: what `start_llm_engine` and other
+    """A setting by its name in the engine; bounds are included. `alias`: what `start_llm_engine` and other
     engines call the same."""
 
     key: str

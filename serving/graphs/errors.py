@@ -19,7 +19,7 @@ class ItemExpired(ItemFailed):
 
 
 class EntryFull(ItemFailed):
-    """As many items wait as the plan allows."""
+    """The queue is full: as many items wait as the plan allows."""
 
 
 class ItemForgotten(GraphError):

@@ -106,7 +106,7 @@ class GraphExecutor:
         await self._switch(wanted)
 
     def begin_switch(self, plan: Mapping[str, Any]) -> None:
-        """As `switch`, and goes on at once: `is_switching` says when it is over, `switch_problem` why it
+        """Begin a `switch` and return at once: `is_switching` says when it is over, `switch_problem` why it
         failed."""
         wanted = GraphPlan.parse(plan, self.graph)
         self.switch_problem = ""
@@ -344,7 +344,7 @@ class GraphExecutor:
         return self._records.inputs()
 
     def record(self, item: int) -> ItemRecord:
-        """One that is over. Raises ItemForgotten."""
+        """Return an item that is over. Raises ItemForgotten."""
         return self._records.get(item)
 
     def _outputs(self, item: ItemState) -> Outputs:

@@ -48,7 +48,7 @@ class SubmittedItem:
 
 @dataclass(kw_only=True)
 class ItemRecord:
-    """One item. `state`: waiting, running, done, failed or cancelled. `arrived`: seconds since 1970.
+    """Record of an item. `state`: waiting, running, done, failed or cancelled. `arrived`: seconds since 1970.
     `retry_of`: the item that it repeats, or 0."""
 
     item: int

@@ -62,7 +62,7 @@ class Unit:
 
     @property
     def is_alone(self) -> bool:
-        """It has ended a process or failed before: others must not suffer with it."""
+        """Whether it has ended a process or failed before: others must not suffer with it."""
         return bool(self.deaths or self.attempt)
 
 

@@ -43,7 +43,7 @@ Call = tuple[Any, ...]
 
 @dataclass(kw_only=True)
 class BatchFigures:
-    """One batch size: seconds of a batch, bytes at the peak. half_width: of the 95 % interval of the mean."""
+    """Figures of a batch size: seconds, bytes at the peak. half_width: of the 95 % interval of the mean."""
 
     size: int
     seconds: float
@@ -56,7 +56,7 @@ class BatchFigures:
 
 @dataclass(kw_only=True)
 class TaskFigures:
-    """One task on one kind of machine. bytes: by call of one item. visits: calls for an item of the graph."""
+    """A task's figures on a kind of machine. bytes: by call. visits: calls for an item of the graph."""
 
     task: str
     option: str

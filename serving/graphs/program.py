@@ -54,7 +54,7 @@ class Task:
         return inside
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """In a graph: the loaded task of a class, the value of a function. Outside: the target itself."""
+        """Return the loaded task of a class or the value of a function; outside of a graph, call it."""
         if not _open:
             return self.target(*arguments, **named)
         if self.is_class:

@@ -15,7 +15,7 @@ from serving.runtime.supervised_child import Child
 
 @dataclass(eq=False)
 class Replica:
-    """One process of a task. `arena`: the memory file that it writes to."""
+    """A process of a task. `arena`: the memory file that it writes to."""
 
     task: str
     number: int
@@ -89,7 +89,7 @@ class RequestWriter:
 
 
 class ReplicaCall:
-    """What a process works on; its `Child` tells it what comes back, or that the process is gone. `pinned`:
+    """Work of a process; its `Child` tells it what comes back, or that the process is gone. `pinned`:
     values that it reads."""
 
     def __init__(

@@ -154,7 +154,7 @@ class TaskProcess:
         self._channel.sendall(pack_frame(Frame.ANSWER, answer, packer.body.bytes()))
 
     def _results(self, meta: Meta, body: BodyReader, packer: ResultPacker) -> list[Any]:
-        """One per unit: documents of its parts, or the reason that it failed for."""
+        """Return one result per unit: documents of its parts, or the reason that it failed for."""
         results: list[Any] = [None] * len(meta["units"])
         calls: list[tuple[int, tuple[Any, ...]]] = []
         for number, unit in enumerate(meta["units"]):

@@ -163,7 +163,7 @@ class LoneTask:
 
 
 class LoneTasks:
-    """One actor a task, made when it is first called, and again when it died."""
+    """An actor for each task, made when it is first called, and again when it died."""
 
     def __init__(self, file: Path, plan: GraphPlan) -> None:
         self._file, self._plan, self._sizes = file, plan, actor_sizes(plan)

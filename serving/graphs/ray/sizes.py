@@ -26,7 +26,7 @@ class ActorSize:
 
 
 def actor_sizes(plan: GraphPlan) -> Mapping[str, ActorSize]:
-    """By task. Which card of the cluster one of the plan's is, Ray chooses."""
+    """Return the sizes by task. Which card of the cluster one of the plan's is, Ray chooses."""
     placed = {
         name: [gpu_of(one, number) for number in range(one.replicas)] for name, one in plan.tasks.items()
     }

@@ -1,0 +1,92 @@
+"""`slipway capacity cards`: who holds cards, and how MIG divides them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Columns, context_of
+from slipway.cli.options import Number, Reason
+from slipway.client import Document, at
+
+PoolName = Annotated[str, typer.Option("--pool", "-p", help="Only of this pool.")]
+
+
+CARDS: Columns = {
+    "POOL": "pool",
+    "MACHINE": "machine",
+    "CARD": "card",
+    "MODEL": lambda row: row["model"] or "-",
+    "HOLDER": lambda row: row["closed"] or row["holder"] or "-",
+    "INSTANCES": lambda row: _instances(row) or "whole",
+    "SIMULATED": lambda row: "yes" if row["is_simulated"] else "no",
+}
+
+
+LAYOUTS: Columns = {
+    "ID": "id",
+    "MACHINE": "machine",
+    "CARD": "card",
+    "STATE": "state",
+    "INSTANCES": lambda row: _instances(row) or "whole",
+    "PROBLEM": "problem",
+}
+
+
+def _instances(row: Document) -> str:
+    return ", ".join(f"{one['profile']} {one['name']}".strip() for one in row["instances"])
+
+
+def cards(typer_context: typer.Context, pool: PoolName = "") -> None:
+    """List the cards of pools: who holds each, and how it is divided."""
+    context = context_of(typer_context)
+    rows = [
+        {"pool": one["name"], **card}
+        for one in context.client.each(at("capacity", "pools"))
+        if one["granularity"] != "worker" and pool in ("", one["name"])
+        for card in context.client.get(at("capacity", "pools", one["id"], "cards"))["cards"]
+    ]
+    context.rows(rows, CARDS)
+
+
+def set_layout(
+    typer_context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="POOL_ID", help="Pool of machines or cards.")],
+    machine: Annotated[str, typer.Argument(help="Name of the machine.")],
+    card: Annotated[
+        int, typer.Option("--card", help="Of a declared machine; -1: all, as MIG manager divides them.")
+    ] = -1,
+    needs: Annotated[
+        list[str] | None, typer.Option("--need", help="NAME:MIB:SHARE of a model; none: the whole card.")
+    ] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Have whoever holds it leave.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the layout, change nothing.")] = False,
+    reason: Reason = "",
+) -> None:
+    """Divide a card by MIG for the models that are to share it, or make it whole again."""
+    context = context_of(typer_context)
+    wish: dict[str, Any] = {"machine": machine, "card": None if card < 0 else card}
+    wish |= {"needs": [_need(text) for text in needs or ()]}
+    wish |= {"drain": drain, "dry_run": dry_run, "reason": reason}
+    row = context.client.create(at("capacity", "pools", number, "layout"), wish)
+    said = _instances(row) or "whole"
+    context.tell(row, said if dry_run else f"Layout {row['id']} is {row['state']}: {said}")
+
+
+def _need(text: str) -> dict[str, Any]:
+    try:
+        name, memory, share = text.rsplit(":", 2)
+        return {"name": name, "memory_mib": int(memory), "share": float(share)}
+    except ValueError:
+        raise typer.BadParameter(f"{text} is no need: NAME:MIB:SHARE, such as bert:9000:0.2.") from None
+
+
+def layouts(typer_context: typer.Context) -> None:
+    """List changes of cards, the latest first."""
+    context_of(typer_context).each(at("capacity", "layouts"), LAYOUTS)
+
+
+def undo_layout(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Give a card the layout that it had before."""
+    context = context_of(typer_context)
+    row = context.client.create(at("capacity", "layouts", number, "undo"), {"reason": reason})
+    context.tell(row, f"Layout {row['id']} is {row['state']}: {_instances(row) or 'whole'}")
