@@ -148,8 +148,17 @@ class PoolSettings(forms.Form):
     description = forms.CharField(max_length=500, required=False, label=_("Description"))
 
 
-class ServiceGroupsForm(forms.Form):
+class OneServiceForm(forms.Form):
+    """A form about one of the services that it is given."""
+
     service = forms.ChoiceField(label=_("Service"))
+
+    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
+
+
+class ServiceGroupsForm(OneServiceForm):
     least_online = forms.IntegerField(min_value=1, initial=1, label=_("Workers online at least"))
     wait_seconds = forms.IntegerField(
         min_value=0,
@@ -166,15 +175,10 @@ class ServiceGroupsForm(forms.Form):
         help_text=_("TTFT p95 above which all workers go online at once; empty: no bound."),
     )
 
-    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
 
-
-class ServiceQueueForm(forms.Form):
+class ServiceQueueForm(OneServiceForm):
     """The queue that a service works off."""
 
-    service = forms.ChoiceField(label=_("Service"))
     kind = forms.ChoiceField(
         choices=QueueKind.choices,
         label=_("Kind"),
@@ -208,10 +212,6 @@ class ServiceQueueForm(forms.Form):
         label=_("Deadline"),
         help_text=_("By which all that waits is to be done; empty: within two start-up times."),
     )
-
-    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
 
     def clean_secret(self) -> str | None:
         return self.cleaned_data["secret"] or None
@@ -295,14 +295,9 @@ class CardLayoutForm(forms.Form):
     drain = forms.BooleanField(required=False, label=_("Have whoever holds it leave"))
 
 
-class PoolMemberForm(forms.Form):
-    service = forms.ChoiceField(label=_("Service"))
+class PoolMemberForm(OneServiceForm):
     guarantee = forms.IntegerField(
         min_value=0, max_value=MAX_REPLICAS, initial=1, label=_("Guaranteed workers")
     )
     limit = forms.IntegerField(min_value=0, max_value=MAX_REPLICAS, initial=8, label=_("Workers at most"))
     weight = forms.FloatField(min_value=0.01, initial=1.0, label=_("Weight"))
-
-    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]

@@ -129,17 +129,22 @@ class PoolMembers(PutEndpoint, DestroyEndpoint):
         services.remove_membership(instance, actor=self.actor, reason=reason)
 
 
-class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
-    """Online and offline groups of services' workers: requests first, jobs with the rest."""
+class ByService(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
+    """Objects of which a member of a pool has one, by the name of its service."""
 
-    queryset = ServiceGroups.objects.select_related("member__pool__team").prefetch_related(LATEST_SWITCHES)
-    serializer_class = group_serializers.ServiceGroupsSerializer
-    inputs: ClassVar = {"update": group_serializers.ServiceGroupsWish}
     lookup_field = "member__service"
     lookup_url_kwarg = "service"
     lookup_value_converter = "slug"
     sort = ("member__service",)
     needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.CAPACITY_WRITE)
+
+
+class CapacityGroups(ByService):
+    """Online and offline groups of services' workers: requests first, jobs with the rest."""
+
+    queryset = ServiceGroups.objects.select_related("member__pool__team").prefetch_related(LATEST_SWITCHES)
+    serializer_class = group_serializers.ServiceGroupsSerializer
+    inputs: ClassVar = {"update": group_serializers.ServiceGroupsWish}
 
     def put_one(
         self, instance: ServiceGroups | None, given: dict[str, Any], expected: int | None
@@ -151,17 +156,12 @@ class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoin
         services.remove_groups(instance, actor=self.actor, reason=reason)
 
 
-class CapacityQueues(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
+class CapacityQueues(ByService):
     """Queues that workers of services work off: as many workers as the work needs, and none without."""
 
     queryset = ServiceQueue.objects.select_related("member__pool__team")
     serializer_class = queue_serializers.ServiceQueueSerializer
     inputs: ClassVar = {"update": queue_serializers.ServiceQueueWish}
-    lookup_field = "member__service"
-    lookup_url_kwarg = "service"
-    lookup_value_converter = "slug"
-    sort = ("member__service",)
-    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.CAPACITY_WRITE)
 
     def put_one(
         self, instance: ServiceQueue | None, given: dict[str, Any], expected: int | None
