@@ -9,7 +9,7 @@ import pytest
 from releases import steps
 from releases.errors import InvalidPlan
 from releases.models import Plan, Release, Service
-from releases.pages import plan_form
+from releases.pages import plan_fields
 from releases.plans import plan, step
 from releases.plans.plan import parse_plan, plan_schema
 from releases.plans.reference import reference
@@ -74,7 +74,7 @@ def ninth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def look_again() -> None:
         plan.PlanSpec.model_rebuild(force=True)
-        plan_form._definitions.cache_clear()
+        plan_fields.definitions.cache_clear()
 
     steps.load()
     look_again()
