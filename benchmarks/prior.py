@@ -24,7 +24,7 @@ MOST_BENCHMARKS = 50
 
 @dataclass(frozen=True, slots=True)
 class PriorKnowledge:
-    """What is known of a version's configurations before anything is measured of them."""
+    """The knowledge of a version's configurations before any of them is measured."""
 
     version: Version
     cluster: Cluster

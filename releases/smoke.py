@@ -29,7 +29,7 @@ CUT_OFF = MessageTemplate("probe.cut_off", _("the answer has no text or was cut 
 
 @dataclass(frozen=True, slots=True)
 class SmokeTestProbe:
-    """One question and how it was answered. `fault` says why it was no good; empty: good."""
+    """A question and how it was answered. `fault` says why the answer was no good; a good one has none."""
 
     worker: str
     prompt: str

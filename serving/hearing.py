@@ -15,7 +15,7 @@ MAX_HEARTBEAT_BYTES = 64_000
 
 
 class Heard:
-    """The last heartbeat of each worker. Whoever is silent for 5 s is left out."""
+    """The last heartbeat of each worker. A worker that is silent for 5 s is left out."""
 
     def __init__(self, *, most: int, place: str) -> None:
         """`most`: workers; `place`: who has them, for people."""

@@ -51,7 +51,7 @@ def _is_truth_value(request: Request, name: str) -> bool:
 
 
 def names_of_lists(filters: Mapping[str, django_filters.Filter]) -> set[str]:
-    """Of those filters that take several values, each as a parameter of its own."""
+    """The names of filters that take several values, each as a parameter of its own."""
     return {name for name, one in filters.items() if isinstance(one, django_filters.MultipleChoiceFilter)}
 
 

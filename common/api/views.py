@@ -152,7 +152,7 @@ class Endpoint(GenericViewSet[Any]):
         return self.get_serializer(page, many=True).data
 
     def answer(self, instance: Model, *, status: int = 200) -> Response:
-        """One object with its ETag."""
+        """Return one object with its ETag."""
         shown = self.get_serializer(instance).data
         return Response(shown, status=status, headers={"ETag": etag_of(instance, shown)})
 
@@ -244,7 +244,7 @@ class WhyDeleted(Serializer[Any]):
 
 
 class WhyRemoved(Serializer[Any]):
-    """As WhyDeleted, where a reason is required."""
+    """A body like that of `WhyDeleted`, whose reason is required."""
 
     reason = CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 

@@ -68,7 +68,7 @@ class _Subscription:
 
 
 class LiveConsumer:
-    """One socket: authorizes, follows topics, forwards what their boards show.
+    """A consumer of one socket: it authorizes, follows topics and forwards what their boards show.
 
     As `/ws/live/` the page says what it follows. `as_asgi(topic="release")` is a socket that follows the one
     topic of its route (`key` in the path, if the topic has keys) from the start, and ends with that right.

@@ -58,7 +58,7 @@ class ExpectedGpusSerializer(serializers.Serializer[Any]):
 
 
 class GpuCounts(ListEndpoint):
-    """How many GPUs machines show, and how many they must have."""
+    """The number of GPUs that machines show, and the number that they must have."""
 
     queryset = GpuCount.objects.select_related("node__cluster__team")
     serializer_class = GpuCountSerializer

@@ -54,7 +54,7 @@ class Incidents(ListEndpoint, RetrieveEndpoint):
     @extend_schema(responses={200: serializers.GpuIncidentEvidenceSerializer})
     @action(detail=True, methods=["get"])
     def evidence(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What was collected before the last action: serials, readings, outputs of tools."""
+        """Return what was collected before the last action: serials, readings, outputs of tools."""
         incident = self.get_object()
         return Response({"incident": incident.pk, "evidence": incident.evidence})
 

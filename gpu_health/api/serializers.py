@@ -142,12 +142,12 @@ class RuleFieldsSerializer(serializers.Serializer[Any]):
 
 @example(examples.PROPOSED)
 class GpuProposedRuleSerializer(RuleFieldsSerializer):
-    """What is not given stays."""
+    """A rule to try; a field that is not given keeps its value."""
 
 
 @example(examples.RULE_CHANGE)
 class GpuRuleChangeSerializer(RuleFieldsSerializer):
-    """What is not given stays."""
+    """A change of a rule; a field that is not given keeps its value."""
 
     reason = serializers.CharField(max_length=MAX_REASON)
 

@@ -40,7 +40,7 @@ NAMES = tuple(one.name for one in ASKED)
 
 
 class Statistics(Endpoint):
-    """How fast faults are found and machines come back, and what they cost."""
+    """Statistics of how fast faults are found and machines come back, and of their costs."""
 
     queryset = Incident.objects.all()
     serializer_class = serializers.GpuStatisticsSerializer

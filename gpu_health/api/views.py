@@ -119,7 +119,7 @@ class GpuRules(PutEndpoint, RetrieveEndpoint, DestroyEndpoint):
     @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
     @action(detail=False, methods=["post"], url_path="try")
     def imagine(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What a new rule would have done over the last 30 days. Changes nothing."""
+        """Tell what a new rule would have done over the last 30 days. Changes nothing."""
         rule = rule_services.new_rule(self.given()).own_rule()
         return Response(self.get_serializer(selectors.try_rule(self.actor, rule)).data)
 
@@ -164,13 +164,13 @@ class GpuRules(PutEndpoint, RetrieveEndpoint, DestroyEndpoint):
     @extend_schema(responses={200: serializers.GpuDisagreementsSerializer})
     @action(detail=False, methods=["get"])
     def disagreements(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Where the sources contradict each other: what each says about every fault."""
+        """List where the sources contradict each other: what each says about every fault."""
         rows = serializers.GpuDisagreementSerializer(list(comparisons()), many=True).data  # type: ignore[arg-type]
         return Response({"results": rows, "next": None, "previous": None})
 
 
 class Readings(Endpoint):
-    """What machines see of their GPUs."""
+    """The readings that machines take of their GPUs."""
 
     serves_reporters = True
     queryset = Finding.objects.none()

@@ -145,7 +145,7 @@ class NewFederatedCredentialSerializer(FederatedCredentialChangeSerializer):
 
 
 class FederatedCredentials(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
-    """Which tokens of CI systems service accounts accept instead of a stored token."""
+    """The tokens of CI systems that service accounts accept instead of a stored token."""
 
     queryset = FederatedCredential.objects.all()
     serializer_class = FederatedCredentialSerializer

@@ -145,7 +145,7 @@ def laws(switch: int) -> dict[str, Callable[[], Law]]:
 
 @dataclass
 class World:
-    """One law's services: what serves, what starts and when, what waits."""
+    """The services under one law: what serves, what starts and when, what waits."""
 
     decide: list[Law]
     serving: np.ndarray

@@ -92,7 +92,7 @@ class DeclaredRules(IndicatorRules):
 
 
 class LatencyRules(IndicatorRules):
-    """As `IndicatorRules`, of the answers of one route that are slow."""
+    """Rules like `IndicatorRules` for the slow answers of one route."""
 
     roll_back_above_ratio: Ratio = Field(
         default=1.5, title=_("Roll back above ratio"), description=_("The same as under `slow`.")

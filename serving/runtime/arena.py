@@ -90,6 +90,7 @@ class Arena:
     def __init__(self, size: int, descriptor: int = -1) -> None:
         """`size` in bytes; only what is written takes memory. `descriptor`: of a memory file of that size
         that nobody has written to, which it takes over. Raises ArenaUnavailable."""
+        self.descriptor = -1  # closed, if there is no memory
         self.descriptor = descriptor if descriptor >= 0 else create_memory_file(size)
         try:
             self._memory = mmap.mmap(self.descriptor, size)
