@@ -228,7 +228,7 @@ def held_by(pool: Pool, service: str, stable: str, deployment: DeploymentSnapsho
         return "in_healing"
     if deployment.row.cluster_id != pool.cluster_id:
         return "other_cluster"
-    return "scaled_by_others" if fleet.deployment(stable).leaves_scale else ""
+    return "scaled_by_others" if fleet.deployment(stable).scaled_by_others else ""
 
 
 def observe_load(

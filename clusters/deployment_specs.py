@@ -40,7 +40,8 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         server=pod.server_of(row.engine),
         pod_patch=row.pod_patch,
         nodes=pod.nodes_per_replica,
-        scale_turn=row.generation if pod.replicas == "external" else None,
+        scale_turn=row.generation,
+        leaves_scale=row.leaves_scale,
         report_token=report_token_of(row),
         leaving=surge.leaving,
     )

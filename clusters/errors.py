@@ -21,6 +21,10 @@ class StaleScale(Conflict):
     """A later writer has already said how many workers there are to be."""
 
 
+class ScaleNotForeign(Conflict):
+    """Nobody has set the number of workers past Slipway."""
+
+
 class InvalidDeployment(Invalid):
     """No cluster could run this."""
 

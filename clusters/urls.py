@@ -25,4 +25,5 @@ urlpatterns = [
     path("fleet/workers/<str:name>/+profile/", fleet.profile, name="profile-worker"),
     path("fleet/deployments/", fleet.deployments, name="fleet-deployments"),
     path("fleet/deployments/<str:name>/", fleet.deployment, name="fleet-deployment"),
+    path("fleet/deployments/<str:name>/+take-back/", fleet.take_back, name="take-back-scale"),
 ]

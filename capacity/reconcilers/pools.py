@@ -183,7 +183,8 @@ class Scale(Step[CapacityPlan]):
                 self._refusal = str(error)
 
     def observe(self, row: CapacityPlan, operation: Operation) -> ScaleLook:
-        return ScaleLook(CapacityStop.now().is_on, self.is_there(self.chosen(row)), self._refusal)
+        refusal = self._refusal or _foreign_scale(self.chosen(row))
+        return ScaleLook(CapacityStop.now().is_on, self.is_there(self.chosen(row)), refusal)
 
     def settle(self, row: CapacityPlan, seen: ScaleLook, now: datetime) -> StepOutcome:
         if seen.is_stopped:
@@ -198,13 +199,25 @@ class Scale(Step[CapacityPlan]):
         return wait(SOON)
 
 
+def _foreign_scale(changes: list[dict[str, Any]]) -> str:
+    """Say who has set the workers of a service past Slipway; empty: nobody."""
+    for change in changes:
+        found = fleet.deployments_of(change["service"]).filter(name=change["deployment"]).first()
+        if found is not None and found.scaled_by_others:
+            foreign = _("%(by)s has set the workers of %(service)s to %(count)s past Slipway.")
+            count = found.wanted_replicas
+            return foreign % {"by": found.replicas_by or "?", "service": change["service"], "count": count}
+    return ""
+
+
 def _set_workers(row: CapacityPlan, change: Mapping[str, Any], operation: Operation) -> None:
     """Scale in one transaction with a look at the plan's fence: a lost lease changes nothing."""
     with transaction.atomic():
         mine = CapacityPlan.objects.filter(pk=row.pk, fence=operation.fence).select_for_update()
         if not mine.exists() or CapacityStop.now().is_on:
             return
-        if fleet.deployment(change["deployment"]).replicas == change["after"]:
+        found = fleet.deployment(change["deployment"])
+        if found.scaled_by_others or found.replicas == change["after"]:
             return
         reason = _("Capacity plan %(plan)s") % {"plan": row.pk}
         scale_deployment(actor=ACTOR, name=change["deployment"], replicas=change["after"], reason=reason)

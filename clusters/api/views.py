@@ -29,6 +29,7 @@ from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.node_events import events_of
 from clusters.services.cluster_removal import remove_cluster
 from clusters.services.clusters import change_cluster, check_cluster, move_cluster, register_cluster
+from clusters.services.deployments import take_back_scale
 from clusters.services.drains import drain_node, preview_drain
 from clusters.services.grants import granted
 from clusters.services.logs import MAX_LINES, worker_log
@@ -274,6 +275,18 @@ class Deployments(ListEndpoint, RetrieveEndpoint):
     lookup_value_converter = "str"
     sort = ("-created_at", "name")
     filterset_class = DeploymentFilter
+    inputs: ClassVar = {"take_back": RequiredReasonSerializer}
+    needs: ClassVar = {"take_back": Right.FLEET_OPERATE}
+
+    @extend_schema(responses={202: serializers.DeploymentSerializer})
+    @action(detail=True, methods=["post"], url_path="take-back")
+    def take_back(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Have as many workers again as Slipway wishes: somebody has set another number past it.
+
+        An autoscaler that is still there sets its own number again.
+        """
+        reason = self.given()["reason"]
+        return self.answer(take_back_scale(self.get_object(), actor=self.actor, reason=reason), status=202)
 
 
 class WorkerLogs(Endpoint):

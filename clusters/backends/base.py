@@ -181,8 +181,11 @@ class DeploymentSpec:
     nodes: int = 1
     """Machines that one worker spans."""
     scale_turn: int | None = None
+    """Number of the wish for `replicas`. Who sets them past Slipway afterwards is obeyed until a higher one,
+    where the backend tells them apart. None: there are always `replicas`."""
+    leaves_scale: bool = False
     """Others decide how many workers there are, as a HorizontalPodAutoscaler: `replicas` is what they begin
-    with at this turn, a higher one for each wish of ours. None: there are always `replicas`."""
+    with at this turn."""
     leaving: tuple[str, ...] | None = None
     """Names of workers whose machine leaves service, and that others stand in for by now: of surplus workers
     they are the first to end. None: no machine under it was ever drained. Of no meaning where there is but
@@ -240,11 +243,11 @@ class ObservedWorker:
 
 @dataclass(frozen=True, slots=True)
 class ObservedScale:
-    """The number of workers of a deployment whose scale others decide."""
+    """The number of workers of a deployment in its cluster, and who set it."""
 
     replicas: int
     by: str
-    """Who said so last, as the cluster names them; empty: not known."""
+    """Who else said so last, as the cluster names them; empty: nobody that is known."""
     turn: int
     """As `DeploymentSpec.scale_turn`: of the last wish of ours that was carried out; 0: none was."""
 

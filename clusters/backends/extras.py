@@ -58,7 +58,7 @@ class WatchedMachines(Protocol):
 
 @runtime_checkable
 class SupportsExternalScale(Protocol):
-    """A backend that can leave it to others how many workers a deployment has."""
+    """A backend in whose cluster others may set how many workers a deployment has."""
 
     def scale_of(self, deployment: str) -> ObservedScale | None:
         """Return its scale; None: there is no such deployment. Raises ClusterUnreachable."""

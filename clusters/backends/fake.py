@@ -97,6 +97,7 @@ class FakeClusterBackend:
             before is not None
             and spec.scale_turn is not None
             and spec.scale_turn <= (before.spec.scale_turn or 0)
+            and (spec.leaves_scale or spec.name in self._scaled_by)
         ):
             spec = replace(spec, replicas=before.spec.replicas)
         else:
@@ -104,7 +105,7 @@ class FakeClusterBackend:
         self._make(spec, before, fence)
 
     def autoscale(self, deployment: str, replicas: int) -> None:
-        """Set the scale as an autoscaler would, which is followed where scale is left to others."""
+        """Set the scale as an autoscaler would, which holds until a later wish."""
         held = self._deployments[deployment]
         self._scaled_by[deployment] = "autoscaler"
         self._make(replace(held.spec, replicas=replicas), held, held.fence)
@@ -379,7 +380,7 @@ class FakeNodeOperations:
 
 def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
     """Return the spec without what may change while its workers run on."""
-    return replace(spec, replicas=0, scale_turn=None, leaving=None, adapters={})
+    return replace(spec, replicas=0, scale_turn=None, leaves_scale=False, leaving=None, adapters={})
 
 
 _worlds: dict[str, FakeClusterBackend] = {}

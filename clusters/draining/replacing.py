@@ -68,7 +68,7 @@ def replacements(node: Node, planned: Iterable[PlannedPod], options: DrainOption
     fits = [next(with_gpus) if one.pod.gpus else True for _row, one in asked]
     found = []
     for row, pods in by_deployment.items():
-        if row.leaves_scale:
+        if row.scaled_by_others:
             found.append(_none(row, pods, "Others decide how many workers it has: none is started."))
             continue
         if PodSettings.read(row.pod).nodes_per_replica > 1:

@@ -38,7 +38,8 @@ class Deployment(Reconciled):
     engine = models.CharField(max_length=30)
     replicas = models.PositiveSmallIntegerField(validators=[MaxValueValidator(MAX_REPLICAS)])
     observed_replicas = models.PositiveSmallIntegerField(null=True, editable=False)
-    """What others made of `replicas`, where they decide (`pod` says `replicas: external`); null: it holds."""
+    """What others made of `replicas`, by right (`pod` says `replicas: external`) or past Slipway; null: it
+    holds."""
     replicas_by = models.CharField(max_length=128, blank=True, editable=False)
     """Who they are, as the cluster names them."""
     prefetch_machines = models.PositiveSmallIntegerField(null=True, editable=False)
@@ -110,6 +111,11 @@ class Deployment(Reconciled):
     def leaves_scale(self) -> bool:
         """Whether others decide how many workers it has."""
         return bool(self.pod.get("replicas") == "external")
+
+    @property
+    def scaled_by_others(self) -> bool:
+        """Whether others decide, by right or because they set it past Slipway since our last wish."""
+        return self.leaves_scale or self.observed_replicas is not None
 
     @property
     def wanted_replicas(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from clusters import file_fetches
 from clusters.alerts import alert_named
-from clusters.backends.base import FilesPending, ObservedState, RetryLater
+from clusters.backends.base import FilesPending, ObservedScale, ObservedState, RetryLater
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,
@@ -29,15 +29,21 @@ ACTOR = Actor.system("clusters")
 
 def wanted_of(row: Deployment, seen: ObservedDeployment) -> int:
     """Return the number of workers to have: others' decision, once our own last one was carried out."""
-    if seen.scale is not None and seen.scale.turn >= row.generation:
-        return seen.scale.replicas
-    return row.wanted_replicas
+    if seen.scale is None:
+        return row.wanted_replicas
+    return seen.scale.replicas if _is_of_others(row, seen.scale) else row.replicas
+
+
+def _is_of_others(row: Deployment, scale: ObservedScale) -> bool:
+    return scale.turn >= row.generation and (row.leaves_scale or bool(scale.by))
 
 
 def has_its_workers(row: Deployment, seen: ObservedDeployment) -> bool:
     """Whether as many workers as are wanted are there to stay."""
     is_leaving = any(one.state == ObservedState.DRAINING for one in seen.workers)
-    return len(seen.workers) == wanted_of(row, seen) + seen.surge.extra and not is_leaving
+    has_others = seen.scale is not None and _is_of_others(row, seen.scale)
+    extra = 0 if has_others else seen.surge.extra
+    return len(seen.workers) == wanted_of(row, seen) + extra and not is_leaving
 
 
 def judged(row: Deployment, seen: ObservedDeployment, noted: WorkerChanges, now: datetime) -> WorkerVerdict:
@@ -62,8 +68,10 @@ def columns(
     reason = " ".join(filter(None, (found.reason, seen.surge.words)))
     observed_at = now if seen.heard_at is None else max(seen.heard_at, row.observed_at or seen.heard_at)
     save: dict[str, Any] = {"observed_at": observed_at, "reason": reason}
-    if seen.scale is not None and seen.scale.turn >= row.generation:
+    if seen.scale is not None and _is_of_others(row, seen.scale):
         save |= {"observed_replicas": seen.scale.replicas, "replicas_by": seen.scale.by[:128]}
+    elif seen.scale is not None and not row.leaves_scale:
+        save |= {"observed_replicas": None, "replicas_by": ""}
     save["fetches"] = file_fetches.documents(
         [
             *(one.fetch for one in seen.workers if one.fetch),

@@ -57,7 +57,7 @@ class ObservedDeployment:
     agents: Mapping[int, AgentContact]
     surge: ActiveSurge = NO_SURGE
     scale: ObservedScale | None = None
-    """Where others decide how many workers there are."""
+    """Where others decide how many workers there are, or may have done so; None: it was not asked."""
     heard_at: datetime | None = None
     """When this was so, as the cluster told it by itself; None: it was asked just now."""
     problem: str = ""
@@ -75,7 +75,7 @@ class DeploymentStep(Step[Deployment]):
             heard = self.heard(row, backend, known)
             workers = heard.workers if heard else backend.observe(row.name)
             scale = None
-            if heard is None and row.leaves_scale and isinstance(backend, SupportsExternalScale):
+            if heard is None and isinstance(backend, SupportsExternalScale) and _may_be_foreign(row, workers):
                 scale = backend.scale_of(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
@@ -132,6 +132,11 @@ class DeploymentStep(Step[Deployment]):
             save={"reason": seen.problem},
             write=partial(touch, "fleet") if is_news else None,
         )
+
+
+def _may_be_foreign(row: Deployment, workers: Sequence[ObservedWorker]) -> bool:
+    """Say whether to ask who set the scale: not while all workers are there that were wished for."""
+    return row.scaled_by_others or len(workers) != row.replicas
 
 
 def log_of(backend: ClusterBackend, worker: str) -> str:

@@ -9,7 +9,13 @@ from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors
-from clusters.errors import DeploymentGone, FleetNameTaken, InvalidDeployment, StaleScale
+from clusters.errors import (
+    DeploymentGone,
+    FleetNameTaken,
+    InvalidDeployment,
+    ScaleNotForeign,
+    StaleScale,
+)
 from clusters.events import WorkersChanged
 from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment, Worker
@@ -159,10 +165,16 @@ def scale_deployment(
             )
         row.refresh_from_db()
         before = row.replicas
-        if row.state not in GONE and before == replicas:
+        is_overruled = not row.leaves_scale and row.observed_replicas is not None
+        if row.state not in GONE and before == replicas and not is_overruled:
             return row
         where = {"replicas": before, "removal_asked_at__isnull": True}
-        wish = {"replicas": replicas, "observed_replicas": None, "generation": F("generation") + 1}
+        wish = {
+            "replicas": replicas,
+            "observed_replicas": None,
+            "replicas_by": "",
+            "generation": F("generation") + 1,
+        }
         if not kernel.wake(row, where=where, **wish):
             row.refresh_from_db()
             if row.state in GONE:
@@ -182,6 +194,19 @@ def scale_deployment(
         touch("fleet")
     row.refresh_from_db()
     return row
+
+
+def take_back_scale(row: Deployment, *, actor: Actor, reason: str = "") -> Deployment:
+    """Set its workers again to what Slipway wishes.
+
+    Raises NotAllowed, and ScaleNotForeign where nobody has set them past Slipway, or where that is left to
+    others.
+    """
+    require(actor, Right.FLEET_OPERATE, row.team_id)
+    if row.leaves_scale or row.observed_replicas is None:
+        ours = _("The workers of %(name)s were not set past Slipway: there is nothing to take back.")
+        raise ScaleNotForeign(ours % {"name": row.name})
+    return scale_deployment(actor=actor, name=row.name, replicas=row.replicas, reason=reason)
 
 
 def set_adapters(service: str, adapters: Mapping[str, Any]) -> None:

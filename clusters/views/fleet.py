@@ -22,6 +22,7 @@ from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import MACHINES_ON_A_PAGE, MachineRow
 from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
+from clusters.services.deployments import take_back_scale
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.services.profiles import SECONDS, profile_worker
@@ -217,6 +218,19 @@ def _url_of(node: Node) -> str:
     return f"/fleet/nodes/{node.pk}/"
 
 
+@require_POST
+@signed_in
+@refusals_at_the_form
+def take_back(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    row = selectors.visible_deployment(actor, name)
+    if row is None:
+        raise Http404(_("There is no deployment %(name)s, or you may not see it.") % {"name": name})
+    take_back_scale(row, actor=actor, reason=reason_of(request))
+    told = _("%(name)s will have %(count)s workers again.") % {"name": name, "count": row.replicas}
+    return done(request, told, to=f"/fleet/deployments/{name}/")
+
+
 @require_safe
 @signed_in
 def deployments(request: HttpRequest) -> HttpResponse:
@@ -290,6 +304,7 @@ def deployment(request: HttpRequest, name: str) -> HttpResponse:
     fleet = selectors.fleet(actor)
     now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
     context = {"fleet": fleet, "row": row, "now": now, "note": deployment_notes().get(row.name)}
+    context["may_operate"] = may(actor, Right.FLEET_OPERATE, row.team_id)
     context["pod_facts"] = pod_facts(row.engine, row.resources, row.pod)
     context["pod_patch"] = json.dumps(row.pod_patch, indent=2)
     return page(request, "clusters/deployment.html", context, parts=("now",))

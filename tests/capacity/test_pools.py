@@ -197,6 +197,38 @@ def test_a_service_in_release_keeps_its_workers(shared_pool: Shared) -> None:
     assert {look.service: look.held for look in seen.looks} == {"chat": "in_release", "code": ""}
 
 
+def test_a_scale_set_past_slipway_pauses_plans_for_its_service_until_it_is_taken_back(
+    shared_pool: Shared,
+) -> None:
+    Pool.objects.update(workers=9, state="automatic")
+    shared_pool.scene.world.starts_as = type(shared_pool.scene.world.starts_as).STARTING
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.pass_(20)
+    plan = shared_pool.plan()
+    assert plan.state == "acquiring"
+
+    shared_pool.scene.world.starts_as = type(shared_pool.scene.world.starts_as).READY
+    shared_pool.scene.world.autoscale("chat-v1", 2)
+    shared_pool.pass_(40)
+    plan.refresh_from_db()
+    assert plan.state == "failed"
+    assert "autoscaler" in plan.reason
+    assert PoolMember.objects.get(service="chat").look["held"] == "scaled_by_others"
+    assert CapacityPlan.objects.count() == 1
+    row = Deployment.objects.get(name="chat-v1")
+    assert (row.wanted_replicas, row.workers.count()) == (2, 2)
+
+    root = person("root", superuser=True)
+    assert "+take-back/" in client_of(root).get("/fleet/deployments/chat-v1/").content.decode()
+    rest = api(root)
+    reason = {"reason": "The autoscaler is gone."}
+    assert rest.post("deployments/chat-v1/take-back/", reason).status_code == 202
+    shared_pool.pass_(20)
+    row.refresh_from_db()
+    assert (row.scaled_by_others, row.workers.count()) == (False, row.replicas)
+    assert rest.post("deployments/chat-v1/take-back/", reason).status_code == 409
+
+
 def test_guarantees_over_the_pool_and_a_second_pool_for_a_service_are_refused(shared_pool: Shared) -> None:
     with pytest.raises(InvalidPool) as refused:
         services.set_membership(shared_pool.pool, actor=SYSTEM, service="chat", guarantee=6, limit=6)

@@ -36,7 +36,7 @@ def autoscale(rig: Rig, deployment: str, replicas: int) -> str:
 
 
 def test_others_are_followed_and_a_new_wish_of_ours_begins_anew(rig: Rig) -> None:
-    cluster, spec = rig.cluster, wish(replicas=2, scale_turn=1)
+    cluster, spec = rig.cluster, wish(replicas=2, scale_turn=1, leaves_scale=True)
     assert isinstance(cluster, SupportsExternalScale)
     assert cluster.scale_of(spec.name) is None
     cluster.apply(spec, fence=Fence(1, 1))
@@ -52,3 +52,21 @@ def test_others_are_followed_and_a_new_wish_of_ours_begins_anew(rig: Rig) -> Non
     cluster.apply(again, fence=Fence(1, 3))
     ready(cluster, again)
     assert cluster.scale_of(spec.name) == ObservedScale(3, "", 2)
+
+
+def test_a_scale_set_past_slipway_holds_until_a_new_wish(rig: Rig) -> None:
+    cluster, spec = rig.cluster, wish(replicas=2, scale_turn=1)
+    assert isinstance(cluster, SupportsExternalScale)
+    cluster.apply(spec, fence=Fence(1, 1))
+    ready(cluster, spec)
+    assert cluster.scale_of(spec.name) == ObservedScale(2, "", 1)
+
+    by = autoscale(rig, spec.name, 4)
+    cluster.apply(spec, fence=Fence(1, 2))
+    ready(cluster, replace(spec, replicas=4))
+    assert cluster.scale_of(spec.name) == ObservedScale(4, by, 1)
+
+    again = replace(spec, scale_turn=2)
+    cluster.apply(again, fence=Fence(1, 3))
+    ready(cluster, again)
+    assert cluster.scale_of(spec.name) == ObservedScale(2, "", 2)

@@ -49,7 +49,7 @@ from clusters.backends.kubernetes.pods import (
 from clusters.backends.kubernetes.pods_refused import check_pods_can_be_made
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
-from clusters.backends.kubernetes.scaling import begin_with, scale_of
+from clusters.backends.kubernetes.scaling import begin_with, scale_of, without_foreign_replicas
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
@@ -61,7 +61,7 @@ from common.fence import Fence
 from kube import errors
 from kube.base import KubernetesClient, Object
 from kube.client import FIELD_MANAGER
-from kube.resources import BY_KIND, LEADER_WORKER_SETS, NODES, PODS, Ref
+from kube.resources import BY_KIND, DEPLOYMENTS, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
@@ -139,13 +139,13 @@ class KubernetesCluster:
             if spec.leaving is not None and spec.nodes == 1:
                 mark_leaving(self._client, spec.name, namespace, spec.leaving)
             documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
-            if spec.scale_turn is not None:
+            if spec.leaves_scale:
                 begin_with(self._client, spec, namespace)
             for document in documents:
                 # Until it is handed over below: without it an API server would begin with one.
                 begins = {"replicas": spec.replicas} if document["kind"] == "Deployment" else {}
                 before, found = self._put(document, fence, begins)
-            if spec.scale_turn is not None and before is None:
+            if spec.leaves_scale and before is None:
                 begin_with(self._client, spec, namespace)
             check_pods_can_be_made(before, found)
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
@@ -358,7 +358,10 @@ class KubernetesCluster:
                 check_fence(found, fence)
                 found = self._taken_over(ref, found)
                 guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-                return found, self._client.apply(document | {"metadata": metadata | guard}, force=True)
+                wanted = (
+                    without_foreign_replicas(document, found) if ref.resource == DEPLOYMENTS else document
+                )
+                return found, self._client.apply(wanted | {"metadata": metadata | guard}, force=True)
             except (errors.AlreadyExists, errors.ObjectChanged, errors.NotFound):
                 continue
         raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")

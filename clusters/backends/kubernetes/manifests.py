@@ -11,6 +11,7 @@ from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
 from clusters.backends.kubernetes.reporting import report_secret
+from clusters.backends.kubernetes.scaling import turn_mark
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.template_patch import patch_faults, patched
 from clusters.backends.kubernetes.templates import pod_spec
@@ -67,7 +68,8 @@ def objects_of(
         document["metadata"] |= {
             "namespace": namespace,
             "labels": _labels(spec),
-            "annotations": {FENCE: fence_text(fence), VERSION: spec.version.label},
+            "annotations": document["metadata"].get("annotations", {})
+            | {FENCE: fence_text(fence), VERSION: spec.version.label},
         }
         if owner is not None:
             document["metadata"]["ownerReferences"] = [owner]
@@ -115,9 +117,9 @@ def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Files
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {},
+        "metadata": {"annotations": {} if spec.leaves_scale else turn_mark(spec)},
         "spec": {
-            **({"replicas": spec.replicas} if spec.scale_turn is None else {}),
+            **({} if spec.leaves_scale else {"replicas": spec.replicas}),
             "revisionHistoryLimit": 2,
             # A model takes long to load; what fails is told by its pods, not by this clock.
             "progressDeadlineSeconds": spec.load_within_seconds + 600,

@@ -1,7 +1,9 @@
-"""Replicas of a Deployment that others decide: a HorizontalPodAutoscaler, KEDA, or people.
+"""Replicas of a Deployment that others set: a HorizontalPodAutoscaler, KEDA, or people.
 
-Our own apply does not name `spec.replicas`. What a release wishes to begin with is applied once, by a field
-manager of its own, which others overrule afterwards; an annotation says for which wish that was.
+Where that is left to others, our own apply does not name `spec.replicas`. What a release wishes to begin with
+is applied once, by a field manager of its own, which others overrule afterwards. Elsewhere our apply names
+them until others have changed them; a later wish of ours takes them back. An annotation says which wish was
+carried out last.
 """
 
 from typing import Any
@@ -32,12 +34,24 @@ def begin_with(client: KubernetesClient, spec: DeploymentSpec, namespace: str) -
     client.apply(document, force=True, manager=MANAGER)
 
 
+def turn_mark(spec: DeploymentSpec) -> dict[str, str]:
+    return {} if spec.scale_turn is None else {TURN: str(spec.scale_turn)}
+
+
+def without_foreign_replicas(document: Object, found: Object) -> Object:
+    """Leave replicas out that others set since the wish that the document carries out."""
+    if "replicas" not in document["spec"] or TURN not in document["metadata"].get("annotations", {}):
+        return document
+    if not _others(found) or _turn_of(document) > _turn_of(found):
+        return document
+    return document | {"spec": {key: one for key, one in document["spec"].items() if key != "replicas"}}
+
+
 def scale_of(client: KubernetesClient, deployment: str, namespace: str) -> ObservedScale | None:
     found = _read(client, deployment, namespace)
     if found is None:
         return None
-    owners = [one for one in found["metadata"].get("managedFields") or () if _owns_replicas(one)]
-    others = [str(one["manager"]) for one in owners if one.get("manager") not in (MANAGER, FIELD_MANAGER)]
+    others = _others(found)
     return ObservedScale(int(found["spec"].get("replicas", 1)), others[0] if others else "", _turn_of(found))
 
 
@@ -51,6 +65,14 @@ def _read(client: KubernetesClient, deployment: str, namespace: str) -> Object |
 def _turn_of(found: Object) -> int:
     told = (found["metadata"].get("annotations") or {}).get(TURN, "")
     return int(told) if told.isdecimal() else 0
+
+
+def _others(found: Object) -> list[str]:
+    """Return who has set the replicas; nobody, as long as ours are the same."""
+    owners = [one for one in found["metadata"].get("managedFields") or () if _owns_replicas(one)]
+    if any(one.get("manager") == FIELD_MANAGER for one in owners):
+        return []
+    return [str(one["manager"]) for one in owners if one.get("manager") != MANAGER]
 
 
 def _owns_replicas(entry: dict[str, Any]) -> bool:

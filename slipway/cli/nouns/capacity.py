@@ -10,7 +10,7 @@ from slipway.cli import card_layouts
 from slipway.cli.card_layouts import PoolName
 from slipway.cli.confirming import confirmed
 from slipway.cli.context import CliContext, Columns, context_of
-from slipway.cli.options import Number, Reason
+from slipway.cli.options import Number, Reason, RequiredReason
 from slipway.client import Document, at
 
 app = typer.Typer(help="Pools of workers, and plans that move them.", no_args_is_help=True)
@@ -312,6 +312,18 @@ def undo(typer_context: typer.Context, number: Number, reason: Reason = "") -> N
 def _decide(context: CliContext, number: int, deed: str, reason: str) -> None:
     row = context.client.create(at("capacity", "plans", number, deed), {"reason": reason})
     context.tell(row, f"Plan {row['id']} is {row['state']}: {_moves(row)}")
+
+
+@app.command("take-back")
+def take_back(
+    typer_context: typer.Context,
+    deployment: Annotated[str, typer.Argument(metavar="DEPLOYMENT", help="Deployment of the service.")],
+    reason: RequiredReason = "",
+) -> None:
+    """Set the workers again to what Slipway wishes, where something else has set them."""
+    context = context_of(typer_context)
+    row = context.client.create(at("deployments", deployment, "take-back"), {"reason": reason})
+    context.tell(row, f"{row['name']} will have {row['replicas']} workers again.")
 
 
 @app.command("pause")

@@ -165,3 +165,20 @@ def test_replicas_that_are_left_to_others_are_followed_and_only_a_new_wish_sets_
     scene.west.autoscale("chat", 1)
     scene.pass_(40)
     assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 1, 1)
+
+
+def test_replicas_set_past_slipway_are_obeyed_and_shown_until_a_new_wish(scene: Clusters) -> None:
+    row = scene.serve("chat", "west")
+    scene.pass_(40)
+    scene.west.autoscale("chat", 3)
+    scene.pass_(40)
+    assert (state(row), row.replicas, row.wanted_replicas) == (DeploymentState.READY, 2, 3)
+    assert (row.scaled_by_others, row.replicas_by) == (True, "kube-controller-manager")
+    Deployment.objects.filter(pk=row.pk).update(applied_generation=0)
+    scene.pass_(10)
+    assert len(scene.west.workers("chat")) == 3, "told its wish again, it takes nothing back"
+
+    scale_deployment(actor=SYSTEM, name="chat", replicas=2)
+    scene.pass_(40)
+    assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 2, 2)
+    assert (row.scaled_by_others, row.replicas_by) == (False, "")
