@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, Gene
 
 from serving.engines import int8, slot_attention
 from serving.engines.base import EngineError, Piece
+from serving.engines.kv_eviction import KvEviction
 from serving.engines.lora import LoraAdapter, LoraSpans
 from serving.engines.slot_attention import Segment, SlotCache
 from serving.openai import ChatPrompt, RequestFault, Sampling, TextPrompt, TextRequest
@@ -54,6 +55,12 @@ class CausalModel:
             raise EngineError(f"max_context is {asked}, but this model's limit is {limit} tokens")
         self.context = asked or limit or 2**31
         self.ends = _end_tokens(defaults.eos_token_id, config.eos_token_id, tokenizer.eos_token_id)
+        evicts = settings.prompt_kv_share < 1
+        self.eviction = (
+            KvEviction(settings.prompt_kv_share, settings.prompt_kv_recent, settings.prompt_kv_sinks)
+            if evicts
+            else None
+        )
         self._last_logits_only = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @classmethod
@@ -93,8 +100,12 @@ class CausalModel:
         former = self.model.config._attn_implementation
         try:
             self.model.set_attn_implementation(slot_attention.IMPLEMENTATION)
-            trial = self._slot_cache = SlotCache(slots=2, limit=self.context)
-            self.forward_together([Segment(slot, 0, prompt[:-1]) for slot, prompt in enumerate(ids)])
+            trial = self._slot_cache = SlotCache(slots=2, limit=self.context, eviction=self.eviction)
+            # Of a prompt that would lose tokens, but does not end: whether its attention allows it shows.
+            keep = 1 if self.eviction else 0
+            self.forward_together(
+                [Segment(slot, 0, prompt[:-1], keep=keep) for slot, prompt in enumerate(ids)]
+            )
             last = [Segment(slot, len(prompt) - 1, prompt[-1:]) for slot, prompt in enumerate(ids)]
             shared = self.forward_together(last)
             tolerance = 1e-3 if trial.keys[0].dtype == torch.float32 else 0.1
@@ -108,7 +119,7 @@ class CausalModel:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
         if reason:
             self.model.set_attn_implementation(former)
-        self._slot_cache = SlotCache(slots=slots, limit=self.context)
+        self._slot_cache = SlotCache(slots=slots, limit=self.context, eviction=self.eviction)
         return reason
 
     def forward_together(self, segments: Sequence[Segment]) -> list[torch.Tensor]:
@@ -119,7 +130,10 @@ class CausalModel:
         cache, device = self._slot_cache, self.model.device
         ordered = cache.begin(segments, device)
         ends = torch.tensor([len(segment.ids) for segment in ordered], device=device).cumsum(0) - 1
-        positions = [torch.arange(segment.start, segment.end) for segment in ordered]
+        positions = [
+            torch.arange(segment.start + segment.evicted, segment.end + segment.evicted)
+            for segment in ordered
+        ]
         ids = [token for segment in ordered for token in segment.ids]
         keywords: dict[str, Any] = {"logits_to_keep": ends} if self._last_logits_only else {}
         spans = [
@@ -137,6 +151,7 @@ class CausalModel:
                 **keywords,
             )
             logits = (output.logits[0] if keywords else output.logits[0, ends]).float().cpu()
+            cache.end()
         found = {segment.slot: row for segment, row in zip(ordered, logits, strict=True)}
         return [found[segment.slot] for segment in segments]
 
@@ -245,7 +260,9 @@ class Continuation:
         self._length = length
         self._made = 0
         self._cache: DynamicCache | None = None
-        self.position = 0
+        self._place = 0
+        self._evicted = 0
+        self._keep = model.eviction.kept(len(ids)) if model.eviction else 0
         self._ends = frozenset[int]() if sampling.ignore_eos else model.ends
         self._pick = Pick.of(sampling, model.defaults, seed=seed)
         self._text = Unrolling(lambda some: model.tokenizer.decode(some, skip_special_tokens=True))
@@ -260,6 +277,13 @@ class Continuation:
         """Return the tokens that the next step reads, at most `limit`."""
         return self._pending[:limit]
 
+    def segment(self, slot: int, ids: list[int]) -> Segment:
+        """Return the part of the next step that reads these tokens."""
+        if not self.is_reading:
+            return Segment(slot, self._place, ids, self.adapter, self._evicted)
+        ends_prompt = len(ids) == len(self._pending)
+        return Segment(slot, self._place, ids, self.adapter, keep=self._keep, ends_prompt=ends_prompt)
+
     def step_alone(self) -> Piece | None:
         """Take one step with a cache of its own: see `accept`."""
         if self._cache is None:
@@ -269,10 +293,12 @@ class Continuation:
 
     def accept(self, ids: list[int], logits: torch.Tensor) -> Piece | None:
         """Note that `ids` were read; return the next token's text, or None if more of the prompt is left."""
-        self.position += len(ids)
+        self._place += len(ids)
         self._pending = self._pending[len(ids) :]
         if self._pending:
             return None
+        if self.is_reading and self._keep:
+            self._place, self._evicted = self._keep, self._place - self._keep
         token = self._pick.token(logits)
         self._made += 1
         if token in self._ends:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from serving.engines.base import Piece
-from serving.engines.slot_attention import Segment
 from serving.openai import TextRequest
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class StepScheduler:
     def _together(
         self, parts: dict["Continuation", list[int]]
     ) -> Iterator[tuple["Continuation", Piece | Exception]]:
-        segments = [Segment(self._slots[one], one.position, ids, one.adapter) for one, ids in parts.items()]
+        segments = [one.segment(self._slots[one], ids) for one, ids in parts.items()]
         self.forward_steps += 1
         try:
             rows = self._model.forward_together(segments)

@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from serving.engines.base import EngineError
+from serving.engines.kv_eviction import KvEviction
 
 if TYPE_CHECKING:
     from serving.engines.lora import LoraAdapter
@@ -25,12 +26,17 @@ SMALLEST_CAPACITY = 128
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tokens that one request brings to a step: `ids` at the positions from `start` on, for its slot."""
+    """Tokens that one request brings to a step: `ids` at the places from `start` on of its slot."""
 
     slot: int
     start: int
     ids: Sequence[int]
     adapter: "LoraAdapter | None" = None
+    evicted: int = 0
+    """Tokens before it that left the slot: its positions are that many higher than its places."""
+    keep: int = 0
+    """Above 0: it belongs to a prompt of which so many tokens stay, once all is read."""
+    ends_prompt: bool = False
 
     @property
     def end(self) -> int:
@@ -49,15 +55,21 @@ class SlotCache:
     """Tokens that a slot may hold at most."""
     keys: dict[int, torch.Tensor] = field(default_factory=dict)
     values: dict[int, torch.Tensor] = field(default_factory=dict)
+    eviction: KvEviction | None = None
     decoding: Sequence[Segment] = ()
     prompts: Sequence[Segment] = ()
     _masks: dict[int, torch.Tensor] = field(default_factory=dict)
+    _queries: dict[int, dict[int, torch.Tensor]] = field(default_factory=dict)
+    """Last queries of prompts that will lose tokens, by slot and layer; `_new_queries`: of this step."""
+    _new_queries: dict[int, dict[int, torch.Tensor]] = field(default_factory=dict)
+    _scaling: float | None = None
 
     def begin(self, segments: Sequence[Segment], device: torch.device) -> list[Segment]:
         """Set the segments of the next step; return them in the order in which their tokens must stand."""
-        self.decoding = [segment for segment in segments if len(segment.ids) == 1]
-        self.prompts = [segment for segment in segments if len(segment.ids) > 1]
+        self.decoding = [segment for segment in segments if len(segment.ids) == 1 and not segment.keep]
+        self.prompts = [segment for segment in segments if len(segment.ids) > 1 or segment.keep]
         self._masks.clear()
+        self._new_queries.clear()
         self._slots = torch.tensor([segment.slot for segment in self.decoding], device=device)
         self._positions = torch.tensor([segment.start for segment in self.decoding], device=device)
         return [*self.decoding, *self.prompts]
@@ -127,7 +139,46 @@ class SlotCache:
             )
             answer[0, tokens] = attended.flatten(0, 1).transpose(0, 1)
             count += len(segment.ids)
+            if segment.keep:
+                self._note_queries(segment, layer, asked.flatten(0, 1), scaling=scaling, window=window)
         return answer
+
+    def _note_queries(
+        self,
+        segment: Segment,
+        layer: int,
+        queries: torch.Tensor,
+        *,
+        scaling: float | None,
+        window: int | None,
+    ) -> None:
+        if window or self.eviction is None:
+            raise EngineError("its attention sees a sliding window alone, from which no token can be evicted")
+        earlier = self._queries.get(segment.slot, {}).get(layer) if segment.start else None
+        noted = queries if earlier is None else torch.cat((earlier, queries), 1)
+        self._new_queries.setdefault(segment.slot, {})[layer] = noted[:, -self.eviction.recent :].clone()
+        self._scaling = scaling
+
+    def end(self) -> None:
+        """End a step that all layers have taken: prompts that are read whole lose what does not stay."""
+        self._queries |= self._new_queries
+        kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for segment in self.prompts:
+            if not (segment.keep and segment.ends_prompt and self.eviction):
+                continue
+            for layer, queries in self._queries[segment.slot].items():
+                keys = self.keys[layer][segment.slot, :, : segment.end]
+                chosen = self.eviction.chosen(queries, keys, scaling=self._scaling, kept=segment.keep)
+                for slots in (self.keys[layer], self.values[layer]):
+                    held = slots[segment.slot]
+                    places = chosen[..., None].expand(-1, -1, held.shape[2])
+                    kept.append((held[:, : segment.keep], held.gather(1, places)))
+        # All at once at the end: a step that failed before may be taken again.
+        for place, tensor in kept:
+            place.copy_(tensor)
+        for segment in self.prompts:
+            if segment.ends_prompt:
+                self._queries.pop(segment.slot, None)
 
     def _decoding_mask(self, span: int, longest: int, window: int) -> torch.Tensor:
         """Return which keys each slot may see: `[span, 1, 1, longest]`, one mask per step for all layers."""

@@ -39,6 +39,9 @@ class TransformersSettings:
     of prompt and answer together; 0 takes the model's own limit. `max_tokens`: of an answer whose request
     does not say. `prefill_tokens`: of prompts that are read in one step. `batching`: see
     `serving.engines.scheduler`; auto is continuous for models that can share steps, and off for others.
+    `prompt_kv_share`: of a prompt's tokens that stay in the KV cache; 1 keeps all (see
+    `serving.engines.kv_eviction`). `prompt_kv_recent`, `prompt_kv_sinks`: tokens of its end and its beginning
+    that always stay.
     """
 
     dtype: str = "auto"
@@ -47,6 +50,9 @@ class TransformersSettings:
     max_tokens: Annotated[int, Range(1, 1_000_000)] = 256
     prefill_tokens: Annotated[int, Range(1, 1_000_000)] = 512
     batching: str = "auto"
+    prompt_kv_share: Annotated[float, Range(0.01, 1)] = 1.0
+    prompt_kv_recent: Annotated[int, Range(1, 4_096)] = 64
+    prompt_kv_sinks: Annotated[int, Range(0, 4_096)] = 4
 
 
 @dataclass(eq=False)
@@ -183,6 +189,11 @@ class TransformersEngine:
         wanted = self._settings.batching
         if wanted not in ("auto", *get_args(Batching)):
             raise EngineError(f"batching must be one of auto, {', '.join(get_args(Batching))}")
+        evicts = model.eviction is not None
+        if wanted == "off" and evicts:
+            raise EngineError(
+                "prompt_kv_share is below 1, which needs batching: set it to auto or continuous"
+            )
         if wanted == "off":
             return "off"
         if not (reason := model.share_steps(self._command.slots)):
@@ -191,6 +202,10 @@ class TransformersEngine:
             raise EngineError(
                 f"batching is {wanted}, but requests to this model cannot share steps: {reason}; "
                 "set batching to auto or off"
+            )
+        if evicts:
+            raise EngineError(
+                f"prompt_kv_share is below 1, which this model cannot do: {reason}; set it to 1"
             )
         log.warning("requests do not share steps with this model: %s", reason)
         return "off"

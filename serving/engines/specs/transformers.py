@@ -53,6 +53,27 @@ SPEC = EngineSpec(
             gettext_noop("Auto: continuous, if requests to the model can share steps."),
             choices=("auto", "continuous", "static", "off"),
         ),
+        EngineSetting(
+            "prompt_kv_share",
+            gettext_noop("Share of prompt KV kept"),
+            "number",
+            gettext_noop("Tokens of long prompts with the least attention are evicted; 1: none."),
+            0.01,
+            1,
+        ),
+        count_setting(
+            "prompt_kv_recent",
+            gettext_noop("Recent window"),
+            gettext_noop("Last prompt tokens, which stay and by whose attention the others are scored."),
+            most=4_096,
+        ),
+        count_setting(
+            "prompt_kv_sinks",
+            gettext_noop("Sink tokens"),
+            gettext_noop("First prompt tokens, which always stay."),
+            least=0,
+            most=4_096,
+        ),
         count_setting(
             "threads",
             gettext_noop("CPU threads"),
