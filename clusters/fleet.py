@@ -49,6 +49,11 @@ class LastHeartbeat:
     abilities: tuple[str, ...] = ()
     adapters: tuple[Mapping[str, str], ...] = ()
     """As `serving.protocol.AdapterReport`."""
+    process: str = ""
+    """Another one after each start."""
+    prompt_lengths: tuple[int, ...] = ()
+    answer_lengths: tuple[int, ...] = ()
+    """As in `serving.protocol.Heartbeat`."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -72,6 +77,9 @@ class LastHeartbeat:
             group=record.get("group", ""),
             jobs_running=record.get("jobs_running", 0),
             refused=record["counters"].get("refused", 0),
+            process=f"{record['worker']}@{record['started_at']:.0f}",
+            prompt_lengths=tuple(record.get("prompt_lengths", ())),
+            answer_lengths=tuple(record.get("answer_lengths", ())),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 

@@ -23,6 +23,7 @@ from clusters.fleet import (
     DeploymentSnapshot,
     FleetRows,
     FleetSnapshot,
+    LastHeartbeat,
     fleet_of,
     narrowed,
 )
@@ -230,6 +231,16 @@ def endpoints(name: str) -> Endpoints:
     return Endpoints(
         row.cluster_id, tuple((address, port) for address, port, *_ in online if port), observed_at
     )
+
+
+def heartbeats_by_service(services: Iterable[str]) -> dict[str, list[LastHeartbeat]]:
+    """Return the last heartbeats of the workers that serve, by their service; empty where there is none."""
+    rows = Worker.objects.filter(deployment__service__in=list(services), state=WorkerState.READY)
+    named = dict(rows.values_list("uid", "deployment__service"))
+    found: dict[str, list[LastHeartbeat]] = {}
+    for uid, heartbeat in sorted((heartbeat_records.latest(list(named)) or {}).items() if named else ()):
+        found.setdefault(named[uid], []).append(heartbeat)
+    return found
 
 
 def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:

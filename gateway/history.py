@@ -40,6 +40,11 @@ def minute_of(at: datetime) -> int:
     return int(at.timestamp() // 60)
 
 
+def hour_of(at: datetime) -> int:
+    """Whole hours since 1970."""
+    return int(at.timestamp() // 3600)
+
+
 def packed(counts: Counts) -> dict[str, Any]:
     """Return the counts as JSON; of a histogram only buckets that hold anything, as `[bound, requests]`."""
     return {

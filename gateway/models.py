@@ -238,6 +238,21 @@ class WatchedRoute(Reconciled):
         return f"traffic of {self.route}"
 
 
+class LoadHour(models.Model):
+    """Load of one service in one hour, kept for a week; `gateway.load_hours` writes and reads it."""
+
+    route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="+")
+    hour = models.PositiveBigIntegerField()
+    """Whole hours since 1970."""
+    document = models.JSONField(default=dict)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["route", "hour"], name="one_load_an_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.route}: {self.hour}"
+
+
 class TrafficReading(models.Model):
     """Counts of one route in one minute; `gateway.history` reads it."""
 

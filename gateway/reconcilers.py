@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
+from clusters.fleet import LastHeartbeat
 from clusters.services.lost_rights import recheck_rights
 from common import clock
 from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, proceed, silent_hosts, wait
@@ -28,7 +29,9 @@ from gateway.errors import (
     InvalidGateway,
     StaleRouteFence,
 )
-from gateway.models import AbilityRoute, Gateway, Route, TrafficReading, WatchedRoute
+from gateway.history import hour_of
+from gateway.load_hours import LOAD_KEPT, begun, folded
+from gateway.models import AbilityRoute, Gateway, LoadHour, Route, TrafficReading, WatchedRoute
 from gateway.services.abilities import sync_abilities
 from gateway.services.routes import reapply, sync_workers
 from gateway.states import AbilityState
@@ -152,6 +155,8 @@ class RouteCounts:
     readings: Mapping[int, Mapping[str, TargetCounts]]
     figures: Mapping[int, Mapping[str, WorkerFigures]]
     """What workers of a team's own code count, where they answered."""
+    heartbeats: Mapping[int, Sequence[LastHeartbeat]]
+    """Of the workers that have counted lengths in tokens."""
 
     @property
     def since(self) -> datetime | None:
@@ -183,7 +188,7 @@ class RecordTraffic(Step[Gateway]):
                     figures[route.pk] = selectors.worker_figures(route.service)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return RouteCounts(found, figures)
+        return RouteCounts(found, figures, _counted_lengths(routes))
 
     def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> StepOutcome:
         minute = history.minute_of(now)
@@ -202,10 +207,32 @@ class RecordTraffic(Step[Gateway]):
                 ),
                 ignore_conflicts=True,
             )
+            for route, heartbeats in seen.heartbeats.items():
+                _add_to_hour(route, heartbeats, now)
+            LoadHour.objects.filter(route__gateway=row, hour__lt=hour_of(now - LOAD_KEPT)).delete()
             old = TrafficReading.objects.filter(minute__lt=history.minute_of(now - KEPT))
             old.filter(route__gateway=row).delete()
 
         return proceed(save={"recorded_minute": minute, "counted_since": seen.since}, write=write)
+
+
+def _counted_lengths(routes: Sequence[Route]) -> dict[int, Sequence[LastHeartbeat]]:
+    heard = fleet.heartbeats_by_service(route.service for route in routes)
+    return {
+        route.pk: heard[route.service]
+        for route in routes
+        if any(one.prompt_lengths for one in heard.get(route.service, ()))
+    }
+
+
+def _add_to_hour(route: int, heartbeats: Sequence[LastHeartbeat], now: datetime) -> None:
+    hour = hour_of(now)
+    rows = {one.hour: one for one in LoadHour.objects.filter(route=route, hour__in=(hour - 1, hour))}
+    if (row := rows.get(hour)) is None:
+        before = rows.get(hour - 1)
+        row = LoadHour(route_id=route, hour=hour, document=begun(before.document if before else {}))
+    row.document = folded(row.document, heartbeats)
+    row.save()
 
 
 class GatewayReconciler(Reconciler[Gateway]):

@@ -21,8 +21,17 @@ from gateway.backends.configured import (
     traffic_metrics_of,
 )
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
-from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
-from gateway.models import AbilityRoute, Gateway, Route, TrafficReading
+from gateway.history import (
+    IntervalCounts,
+    TrafficInterval,
+    answered,
+    hour_of,
+    minute_of,
+    stretches,
+    unpacked,
+)
+from gateway.load_hours import ServiceLoad, load_of
+from gateway.models import AbilityRoute, Gateway, LoadHour, Route, TrafficReading
 from gateway.scraped_series import ScrapedSeries
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
@@ -228,6 +237,12 @@ def traffic_history(
     return stretches(
         _readings(service, since - step, until, step), expected_seconds=max(step.total_seconds(), 60.0)
     )
+
+
+def service_load(service: str, *, since: datetime) -> ServiceLoad | None:
+    """Return the load that the service's workers counted, by hours; None: they counted none. One query."""
+    rows = LoadHour.objects.filter(route__service=service, hour__gte=hour_of(since)).order_by("hour")
+    return load_of(rows.values_list("document", flat=True))
 
 
 def _readings(

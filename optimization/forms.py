@@ -9,7 +9,8 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from benchmarks.forms import ParametersField
-from clusters.models import Cluster
+from clusters.models import Cluster, Deployment
+from clusters.states import DeploymentState
 from common.actor import Actor
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
@@ -40,7 +41,12 @@ class NewRunForm(forms.Form):
     gain = forms.FloatField(
         initial=1.0,
         label=_("Required speedup"),
-        help_text=_("As a multiple of the parent's; 1: no figure may be worse."),
+        help_text=_("As a multiple of the parent's; 1: no figure may be over 5 % worse."),
+    )
+    load_of = forms.ChoiceField(
+        required=False,
+        label=_("Load"),
+        help_text=_("Lengths and rates of a service's last seven days; never its prompts."),
     )
     name = forms.CharField(max_length=63, required=False, label=_("Name"))
 
@@ -64,6 +70,9 @@ class NewRunForm(forms.Form):
         ]
         self._choose("test", [(one, one) for one in sets])
         self._choose("calibration", [("", _("None")), *((one, one) for one in sets)])
+        services = Deployment.objects.filter(team__in=teams).exclude(state=DeploymentState.REMOVED)
+        names = services.order_by("service").values_list("service", flat=True).distinct()[:MOST_SETS]
+        self._choose("load_of", [("", _("Four requests at a time")), *((one, one) for one in names)])
         clusters = Cluster.objects.present().for_actor(actor).order_by("name")
         self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
         # An only one is the choice.

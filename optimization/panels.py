@@ -12,6 +12,7 @@ from models_registry.panels import PanelPlace, VersionPanel
 from optimization.documents import verdict_document
 from optimization.family import FamilyMember, family_of
 from optimization.models import AccuracyCheck, OptimizationRun
+from optimization.speed import MARGIN
 from optimization.states import ENDED
 
 METRICS: Mapping[str, Any] = {"perplexity": _("Perplexity"), "accuracy": _("Accuracy")}
@@ -73,7 +74,7 @@ def speed_lines(row: OptimizationRun) -> list[dict[str, Any]]:
         {
             **one,
             "name": FIGURES.get(one["name"], one["name"]),
-            "bar": None if one["low"] is None else _bar(one["low"], one["high"], one["ratio"], 1.0),
+            "bar": None if one["low"] is None else _bar(one["low"], one["high"], one["ratio"], 1 - MARGIN),
         }
         for one in row.speed
     ]

@@ -15,9 +15,12 @@ from benchmarks.errors import InvalidBenchmark
 from benchmarks.planning import BenchmarkPlan, plan_benchmark
 from clusters.images import gpus_of
 from clusters.models import Cluster
-from common import disk
+from clusters.selectors import deployments_of
+from common import clock, disk
 from common.actor import Actor
 from common.errors import Unavailable
+from gateway.load_hours import LOAD_KEPT
+from gateway.selectors import service_load
 from model_store.errors import BlobMissing
 from models_registry.errors import NoCard
 from models_registry.facts.readme import written_of
@@ -27,6 +30,7 @@ from optimization.errors import InvalidOptimization
 from optimization.inputs import NoSuchItemFile, item_file
 from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
 from optimization.recipes import OptimizationRecipe, recipes
+from optimization.service_load import LEAST_REQUESTS, scenario_of
 
 ACTOR = Actor.system("optimization")
 """Of its steps; the right to optimise covers the benchmark that belongs to it."""
@@ -68,6 +72,7 @@ def plan_run(
     gain: float = 1.0,
     engine: str = "transformers",
     scenario: Mapping[str, Any] | None = None,
+    load_of: str = "",
     repeats: int = DEFAULT_REPEATS,
 ) -> RunPlan:
     """Raises NotAllowed, InvalidOptimization with the names of the fields."""
@@ -100,13 +105,15 @@ def plan_run(
             faults["engine"] = _("%(engine)s does not load what %(recipe)s makes. These do: %(engines)s.") % {
                 "engine": engine, "recipe": chosen.name, "engines": ", ".join(chosen.engines)
             }  # fmt: skip
+    drawn = _drawn(team, load_of, scenario, faults) if load_of else scenario
     if faults or version is None or chosen is None:
         raise _invalid(faults)
     limits = limits_of(chosen, parent_bytes=version.size_bytes, hours=settings.SLIPWAY_OPTIMIZATION_HOURS)
     _check_fit(version, limits)
     order = {
         "cluster": cluster,
-        "scenario": dict(scenario or DEFAULT_SCENARIO),
+        "scenario": dict(drawn or DEFAULT_SCENARIO),
+        "load_of": load_of,
         "engine": engine,
         "repeats": repeats,
         "gain": gain,
@@ -200,6 +207,28 @@ def _set(name: str, named: str, team: Team, faults: dict[str, str]) -> tuple[Ver
     except NoSuchItemFile as error:
         faults[name] = str(error)
         return None
+
+
+def _drawn(
+    team: Team, service: str, given: Mapping[str, Any] | None, faults: dict[str, str]
+) -> Mapping[str, Any] | None:
+    """Return the scenario of a service's last seven days."""
+    if given is not None:
+        faults["load_of"] = _("Give a scenario or a service whose load is taken, not both.")
+    elif not deployments_of(service).filter(team=team).exists():
+        faults["load_of"] = _("Team %(team)s has no service %(name)s that runs.") % {
+            "team": team, "name": service
+        }  # fmt: skip
+    else:
+        load = service_load(service, since=clock.now() - LOAD_KEPT)
+        if load is not None and sum(load.prompts) >= LEAST_REQUESTS:
+            return scenario_of(load)
+        counted = sum(load.prompts) if load else 0
+        faults["load_of"] = _(
+            "%(name)s has counted the lengths of %(counted)s requests in the last seven days; %(least)s are "
+            "needed. Give a scenario instead."
+        ) % {"name": service, "counted": counted, "least": LEAST_REQUESTS}
+    return None
 
 
 def _invalid(faults: Mapping[str, str]) -> InvalidOptimization:

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import math
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from serving.busy import BusyRate, Recent
 from serving.openai import RequestFault
-from serving.protocol import Counters, Latency, WorkerState
+from serving.protocol import LENGTH_BOUNDS, Counters, Latency, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,22 @@ class RequestOutcome(NamedTuple):
     progress: Progress
 
 
+class LengthCounts:
+    """Texts counted by their tokens; see `serving.protocol.Heartbeat`."""
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+
+    def add(self, tokens: int) -> None:
+        place = bisect_left(LENGTH_BOUNDS, tokens)
+        self._counts += [0] * (place + 1 - len(self._counts))
+        self._counts[place] += 1
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(self._counts)
+
+
 class Desk:
     """State, slots and queue of one worker. Lives on one event loop."""
 
@@ -127,6 +144,7 @@ class Desk:
         self.state = WorkerState.STARTING
         self.reason = "the model is loading"
         self._counts = dataclasses.asdict(Counters())
+        self.prompt_lengths, self.answer_lengths = LengthCounts(), LengthCounts()
 
     # State
 
@@ -249,6 +267,9 @@ class Desk:
         counts["prompt_tokens"] += progress.prompt_tokens
         counts["completion_tokens"] += progress.completion_tokens
         if outcome.code == 200 and not outcome.broke_off:
+            if progress.prompt_tokens and progress.completion_tokens:
+                self.prompt_lengths.add(progress.prompt_tokens)
+                self.answer_lengths.add(progress.completion_tokens)
             if (ttft := progress.time_to_first_token) is not None:
                 self._ttft.observe(ttft, now=now)
             if (tpot := progress.time_per_output_token) is not None:

@@ -70,6 +70,13 @@ class Fields:
             raise ProtocolError(f"{key} must be at most {most} names that match {pattern.pattern}")
         return tuple(values)
 
+    def counts(self, key: str, *, most: int) -> tuple[int, ...]:
+        """Return the whole numbers of a list that may be left out."""
+        values = self.take(key, list, "a list of whole numbers") if key in self.data else []
+        if len(values) > most or not all(type(one) is int and 0 <= one <= 2**53 for one in values):
+            raise ProtocolError(f"{key} must be at most {most} whole numbers from 0 on")
+        return tuple(values)
+
     def items(self, key: str, *, most: int) -> list[Any]:
         found: list[Any] = self.take(key, list, "a list of objects")
         if len(found) > most:

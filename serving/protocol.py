@@ -47,6 +47,12 @@ LATENCY_BOUNDS_MS: tuple[float, ...] = tuple(
 """1 ms to 320 s in steps of about 1.26 (the R10 series of ISO 3). Two digits each, because Envoy keeps its
 samples in bins of two digits: at these bounds its counts are exact, elsewhere it interpolates."""
 
+LENGTH_BOUNDS: tuple[int, ...] = (
+    1,
+    *(length for power in range(1, 20) for length in (2**power, 3 * 2 ** (power - 1))),
+)
+"""Upper bounds of the bins in which prompts and answers are counted by their tokens: 1, 2, 3, 4, 6, 8, ..."""
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 LABEL = re.compile(r"[^\s:]{1,200}:[^\s:]{1,200}")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,252}")
@@ -108,8 +114,10 @@ class Heartbeat:
     routing. `queue_depth` counts requests that wait for a slot. `code_runs`: as which user a team's own code
     runs, or why as no other than the worker's. `group`: `online` (serves requests) or `offline` (takes jobs);
     empty: its deployment has no groups. `jobs_running`: jobs in hand. `adapters`: those that its service has
-    beside the version's own. `reason` says in words why the state is
-    not `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
+    beside the version's own. `prompt_lengths`, `answer_lengths`: answered requests by their tokens, one count
+    for each of LENGTH_BOUNDS and one for what is longer, as far as the last that is not 0, since the process
+    started. `reason` says in words why the state is not `ready`. `at` and `started_at` are seconds since the
+    epoch by the worker's clock.
     """
 
     worker: str
@@ -136,6 +144,8 @@ class Heartbeat:
     counters: Counters = Counters()
     ttft: Latency | None = None
     tpot: Latency | None = None
+    prompt_lengths: tuple[int, ...] = ()
+    answer_lengths: tuple[int, ...] = ()
     started_at: float
     at: float
 
@@ -182,6 +192,8 @@ class Heartbeat:
             counters=_counters(read, "counters"),
             ttft=_latency(read, "ttft"),
             tpot=_latency(read, "tpot"),
+            prompt_lengths=read.counts("prompt_lengths", most=len(LENGTH_BOUNDS) + 1),
+            answer_lengths=read.counts("answer_lengths", most=len(LENGTH_BOUNDS) + 1),
             started_at=read.number("started_at"),
             at=read.number("at"),
         )

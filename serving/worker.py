@@ -151,6 +151,8 @@ class WorkerProcess:
             counters=desk.counters,
             ttft=desk.ttft,
             tpot=desk.tpot,
+            prompt_lengths=desk.prompt_lengths.counts,
+            answer_lengths=desk.answer_lengths.counts,
             started_at=self._started_at,
             at=time.time(),
         )

@@ -111,11 +111,18 @@ class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
     )
     gain = serializers.FloatField(
         required=False,
-        help_text="Speedup that one figure must be shown to reach. Default 1: no figure may be worse.",
+        help_text="Speedup that one figure must be shown to reach. Default 1: none may be over 5 % worse.",
     )
     engine = serializers.CharField(max_length=30, required=False, help_text="Default transformers.")
     scenario = serializers.DictField(
         required=False, help_text="Load of the benchmark: docs/BENCHMARKS.md. Default: four at a time."
+    )
+    load_of = serializers.CharField(
+        max_length=128,
+        required=False,
+        allow_blank=True,
+        help_text="Instead of a scenario: a service of the team, whose lengths and rates of the last seven "
+        "days are taken, never its prompts.",
     )
     repeats = serializers.IntegerField(
         min_value=DEFAULT_REPEATS, max_value=20, required=False, help_text="Runs of each version."

@@ -17,7 +17,8 @@ from tests.benchmarks.scripted_server import Script, scripted_server
 
 
 @pytest.fixture(scope="module")
-def engine(environments: Path, tmp_path_factory: pytest.TempPathFactory) -> AiperfEngine:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> AiperfEngine:
+    environments = tmp_path_factory.mktemp("environments")
     return AiperfEngine(environments, tmp_path_factory.mktemp("aiperf"))
 
 

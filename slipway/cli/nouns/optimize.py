@@ -80,6 +80,9 @@ def start(
     scenario: Annotated[
         Path | None, typer.Option("--scenario", help="YAML or JSON with the load; - is stdin.")
     ] = None,
+    load_of: Annotated[
+        str, typer.Option("--load-of", help="Service whose load of the last seven days is taken instead.")
+    ] = "",
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     wait: WaitForEnd = False,
     timeout: Timeout = 86_400,
@@ -98,6 +101,8 @@ def start(
         "seed": seed,
         "parameters": dict(_parameter(one) for one in parameter or ()),
     }
+    if load_of:
+        body["load_of"] = load_of
     if scenario is not None:
         body["scenario"] = _scenario(scenario)
     rows = [context.client.create(at("optimizations"), {**body, "recipe": one}) for one in recipe]
