@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
 
 from clusters import heartbeat_records
-from clusters.models import Worker
+from clusters.backends.kubernetes.settings import fetches_from_us
+from clusters.backends.pod_settings import PodSettings
+from clusters.models import Cluster, Worker
 from clusters.states import WorkerState
 from serving.protocol import LOST_AFTER_SECONDS
 
@@ -21,6 +26,21 @@ class AdapterStanding:
     @property
     def is_pending(self) -> bool:
         return not self.problem and self.loaded < self.workers
+
+
+def why_not_in_pods(cluster: Cluster, engine: str, pod: Mapping[str, Any]) -> str:
+    """Return why pods there load no adapters of the registry; empty: they do."""
+    if not fetches_from_us(
+        cluster.settings.get("model_files", "auto"), cluster.settings.get("store_url", "")
+    ):
+        return _(
+            "Pods in cluster %(cluster)s cannot fetch adapters: its settings need store_url, and model_files "
+            "other than claim. They load those in the folder adapters of the model's version."
+        ) % {"cluster": cluster.name}
+    settings = PodSettings.read(pod)
+    if settings.server_of(engine) is not None or settings.nodes_per_replica > 1:
+        return _("In pods only workers of Slipway's own image load adapters, each on one machine.")
+    return ""
 
 
 def standings(

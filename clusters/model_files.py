@@ -1,4 +1,4 @@
-"""Versions that a cluster's machines may fetch: those that a deployment on it still needs."""
+"""Versions that a cluster's machines may fetch: models and adapters that a deployment on it still needs."""
 
 from contextlib import AbstractContextManager
 
@@ -36,8 +36,12 @@ def cluster_of(actor: Actor) -> Cluster:
 
 def version_on(cluster: Cluster, version_id: int) -> Version:
     """Raises VersionNotDeployed, WrongState for deleted files, StoreUnavailable while one is damaged."""
-    needed = Deployment.objects.filter(cluster=cluster, version=version_id)
-    if not needed.exclude(state=DeploymentState.REMOVED).exists():
+    living = Deployment.objects.filter(cluster=cluster).exclude(state=DeploymentState.REMOVED)
+    adapters = living.exclude(adapters={}).values_list("adapters", flat=True)
+    if not (
+        living.filter(version=version_id).exists()
+        or any(one["version"] == version_id for named in adapters for one in named.values())
+    ):
         raise VersionNotDeployed(
             _("No deployment on the cluster %(cluster)s needs a version with the id %(id)s.")
             % {"cluster": cluster, "id": version_id}

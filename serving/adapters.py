@@ -8,6 +8,7 @@ not the control plane is there.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ ADAPTERS = "adapters"
 """Folder of a version with its LoRA adapters, each a directory in PEFT's layout."""
 CONFIG = "adapter_config.json"
 LOOK_EVERY_SECONDS = 0.5
+FILE_WITHIN_SECONDS = 60.0
+"""A worker that begins waits so long for its file: in a pod another container writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,9 @@ class AdapterFollower:
         former alone: a version is whole or not at all."""
         for path in sorted(self._own.glob(f"*/{CONFIG}")):
             await self.load_own(path.parent.name)
+        end = time.monotonic() + FILE_WITHIN_SECONDS
+        while self._file is not None and not self._file.exists() and time.monotonic() < end:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
         await self.look()
 
     async def load_own(self, name: str) -> None:

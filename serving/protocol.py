@@ -25,6 +25,8 @@ MAX_DEVICES_PER_REPORT = 128
 MAX_READINGS_PER_DEVICE = 64
 MAX_ADAPTERS = 64
 """LoRA adapters of a service."""
+ADAPTERS_FILE = "adapters.json"
+"""In pods, what names those to fetch, and those that have come."""
 AGENT_SOCKET = "node.sock"
 """Name of the Unix socket on which a machine's agent hears its workers, in the data plane's run directory."""
 CHOSEN_BY_HEADER = "x-slipway-chosen-by"

@@ -12,8 +12,6 @@ class BackendAbilities:
     pulls_images: bool = False
     runs_on_host: bool = False
     """Workers, jobs and gateway are processes and files of one host, beside those of the control plane."""
-    loads_adapters: bool = False
-    """LoRA adapters of the registry reach workers that run."""
     has_credentials: bool = False
     """A cluster is reached over a network, with a credential of its own."""
     tells_changes: bool = False

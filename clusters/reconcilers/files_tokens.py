@@ -6,8 +6,8 @@ from django.db.models import F
 
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.backends.kinds import abilities_of
-from clusters.backends.kubernetes.settings import FileDeliveryKind
-from clusters.backends.kubernetes.store_token import STORE_TOKEN, fetches_from_us
+from clusters.backends.kubernetes.settings import FileDeliveryKind, fetches_from_us
+from clusters.backends.kubernetes.store_token import STORE_TOKEN
 from clusters.models import Cluster, FilesToken
 from clusters.services.files_tokens import issue_files_token
 from common.actor import Actor

@@ -31,8 +31,8 @@ STABLE_SECONDS = 60.0
 """A container that ran so long begins its back-off anew."""
 LOG_TAIL_BYTES = 1_000_000
 MESSAGE_BYTES = 2_048
-SECRETS_EVERY_SECONDS = 5.0
-"""A real one takes a minute or two to bring a changed Secret into running pods."""
+VOLUMES_EVERY_SECONDS = 5.0
+"""A real one takes a minute or two to bring a changed Secret or ConfigMap into running pods."""
 _NO_REGISTRY = "registry.invalid/"
 
 
@@ -70,8 +70,8 @@ class _Pod:
     end_at: float | None = None
     asked_at: float = 0.0
     """When it was to end."""
-    secrets_at: float = 0.0
-    """When its volumes of secrets were last written."""
+    volumes_at: float = 0.0
+    """When its volumes of Secrets and ConfigMaps were last written."""
     told: Object = field(default_factory=dict)
     item: Object = field(default_factory=dict)
     """As the API had it last."""
@@ -148,14 +148,14 @@ class Kubelet:
         if item["metadata"].get("deletionTimestamp"):
             self._end(pod, item)
             return
-        if (now := time.monotonic()) - pod.secrets_at >= SECRETS_EVERY_SECONDS:
-            pod.secrets_at = now
-            Surroundings(self._client, pod.ref.namespace, self._root).write_secrets(item, pod.directory)
+        if (now := time.monotonic()) - pod.volumes_at >= VOLUMES_EVERY_SECONDS:
+            pod.volumes_at = now
+            Surroundings(self._client, pod.ref.namespace, self._root).write_volumes(item, pod.directory)
         for container in pod.containers:
             if container.is_done:
                 continue
             self._run(pod, container, item)
-            if container.is_init or not container.is_ready:
+            if container.is_init:
                 break
         self._tell(pod, item)
 

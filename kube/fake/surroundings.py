@@ -69,18 +69,23 @@ class Surroundings:
             found[mount["mountPath"]] = str(place)
         return found
 
-    def write_secrets(self, pod: Object, directory: Path) -> None:
-        """The volumes that are Secrets, one file a key. One that is missing leaves what was there."""
+    def write_volumes(self, pod: Object, directory: Path) -> None:
+        """The volumes that are Secrets or ConfigMaps, one file a key. What is missing leaves the files of
+        before.
+        """
         for volume in pod["spec"].get("volumes") or ():
-            if "secret" not in volume:
+            if "secret" in volume:
+                of, reference = "secret", {"name": volume["secret"]["secretName"]}
+            elif "configMap" in volume:
+                of, reference = "configMap", {"name": volume["configMap"]["name"]}
+            else:
                 continue
             place = directory / "volumes" / volume["name"]
             place.mkdir(parents=True, exist_ok=True)
-            with suppress(NotFound):
-                secret = self._client.get(Ref(SECRETS, volume["secret"]["secretName"], self._namespace))
-                for key, content in (secret.get("data") or {}).items():
+            with suppress(MissingReference):
+                for key, content in self._values(of, reference).items():
                     fresh = place / f".{key}"
-                    fresh.write_bytes(base64.b64decode(content))
+                    fresh.write_text(content)
                     fresh.replace(place / key)
 
     def _values(self, of: str, reference: Object) -> dict[str, str]:

@@ -62,11 +62,6 @@ def adapter_standings(release: Release) -> dict[str, fleet.AdapterStanding]:
 
 def why_no_adapters(service: Service) -> str:
     """Return why its workers cannot load adapters while they run; empty: they can."""
-    if not abilities_of(service.cluster.kind).loads_adapters:
-        return _(
-            "Workers in cluster %(cluster)s run in pods: adapters come with the files of the model's version "
-            "there, in its folder adapters."
-        ) % {"cluster": service.cluster.name}
     if not ENGINES[service.engine].loads_adapters:
         able = ", ".join(name for name, spec in ENGINES.items() if spec.loads_adapters)
         return _("The engine %(engine)s loads no adapters while it runs; %(able)s do.") % {
@@ -74,9 +69,12 @@ def why_no_adapters(service: Service) -> str:
             "able": able,
         }
     stable = Deployment.objects.filter(name=service.stable_deployment).first()
-    settings = stable.settings if stable else service.settings
+    running = stable or service
+    settings = running.settings
     if not ENGINES[service.engine].is_ready_for_adapters(settings):
         return _(
             "Its workers were started without LoRA: set %(setting)s in the engine's settings and release."
         ) % {"setting": ENABLE_LORA}
+    if abilities_of(service.cluster.kind).has_pods:
+        return fleet.why_not_in_pods(service.cluster, service.engine, running.pod)
     return ""

@@ -87,6 +87,8 @@ def create_memory_file(size: int) -> int:
 class Arena:
     """The owner's side. Not for use by several threads."""
 
+    descriptor = -1
+
     def __init__(self, size: int, descriptor: int = -1) -> None:
         """`size` in bytes; only what is written takes memory. `descriptor`: of a memory file of that size
         that nobody has written to, which it takes over. Raises ArenaUnavailable."""

@@ -116,6 +116,11 @@ def test_only_versions_that_a_deployment_of_the_cluster_needs_are_to_be_had(
     type(row).objects.filter(pk=row.pk).update(cluster=cluster, state=DeploymentState.REMOVING)
     assert machine.get(path).status_code == 200
     assert machine.get(f"{path}{'0' * 64}/").status_code == 404
+    adapter = {"pirate": {"version": version.pk, "label": "story:v1"}}
+    type(row).objects.filter(pk=row.pk).update(
+        version=stored_version(team("vision"), {"a": b"1"}, label="tale:v1"), adapters=adapter
+    )
+    assert machine.get(path).status_code == 200
     type(row).objects.filter(pk=row.pk).update(state=DeploymentState.REMOVED)
     answer = machine.get(f"{path}{SHA256}/")
     assert answer.status_code == 404

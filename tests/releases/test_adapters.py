@@ -114,7 +114,7 @@ def test_a_candidate_whose_workers_refuse_an_adapter_fails(adaptable: Scene) -> 
     [
         ({"engine": "echo"}, "echo loads no adapters"),
         ({"engine": "vllm"}, "enable_lora"),
-        ({"kind": "kubernetes"}, "run in pods"),
+        ({"kind": "kubernetes"}, "store_url"),
     ],
 )
 def test_where_workers_load_none_the_refusal_says_why(
@@ -128,6 +128,13 @@ def test_where_workers_load_none_the_refusal_says_why(
     ada = ada_of_team()
     answer = ada.put(f"services/{scene.name}/adapters/pirate/", {"version": str(adapter(scene))})
     assert (answer.status_code, named in answer.json()["detail"]) == (409, True), answer.json()
+
+
+def test_pods_that_can_fetch_adapters_get_them(adaptable: Scene) -> None:
+    Cluster.objects.update(kind="kubernetes", settings={"store_url": "https://slipway.example"})
+    path = f"services/{adaptable.name}/adapters/pirate/"
+    assert ada_of_team().put(path, {"version": str(adapter(adaptable))}).status_code == 202
+    assert wanted(adaptable.service.stable_deployment) == {"pirate": "pirate:v1"}
 
 
 def test_names_and_versions_that_cannot_be_meant_are_refused_at_their_field(adaptable: Scene) -> None:

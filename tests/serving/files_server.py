@@ -25,6 +25,8 @@ class Files:
         self.faults: list[Answer] = []
         self.bytes_per_second = 0.0
         self.lock = threading.Lock()
+        self.further: dict[str, Files] = {}
+        """Of other versions, by their id."""
         files_ = self
 
         class Handler(Request):
@@ -64,10 +66,13 @@ class Request(BaseHTTPRequestHandler):
         parts = self.path.strip("/").split("/")
         if self.headers.get("Authorization") != f"Bearer {TOKEN}" and parts[0] == "api":
             self.problem(401, "This token is expired. Create a new one.")
-        elif parts[:4] == ["api", "v1", "model-files", "7"] and len(parts) == 4:
-            listed = [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in self.files.manifest.files]
+            return
+        versions = {"7": self.files, **self.files.further}
+        files = versions.get("".join(parts[3:4]), self.files)
+        if parts[:3] == ["api", "v1", "model-files"] and len(parts) == 4 and parts[3] in versions:
+            listed = [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in files.manifest.files]
             self.answer(200, json.dumps({"version": "story:v1", "files": listed}).encode())
-        elif (data := self.files.by_sha256.get(parts[-1])) is not None:
+        elif (data := files.by_sha256.get(parts[-1])) is not None:
             self.part_of(data)
         else:
             self.problem(404, "No deployment on the cluster gpu needs a version with the id 8.")

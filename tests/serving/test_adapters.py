@@ -78,6 +78,7 @@ def test_a_worker_follows_its_file_and_a_restarted_one_begins_with_it(tmp_path: 
     options: dict[str, Any] = {
         "model_dir": model, "engine": "transformers", "device": "cpu", "adapters_file": file
     }  # fmt: skip
+    write(file)
     with running(tmp_path / "log", **options) as worker:
         worker.until_ready()
         assert worker.post("/v1/completions", **ASKED, model="pirate").status_code == 404

@@ -2,4 +2,4 @@
 
 from clusters.backends.abilities import BackendAbilities
 
-ABILITIES = BackendAbilities(runs_on_host=True, loads_adapters=True)
+ABILITIES = BackendAbilities(runs_on_host=True)

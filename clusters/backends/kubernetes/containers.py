@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import DeploymentSpec
+from clusters.backends.kubernetes.adapters import DIRECTORY, follows_adapters
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, FilesMount
 from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import reporting
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.servers import ModelServer
+from serving.protocol import ADAPTERS_FILE
 from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand
 
 Document = dict[str, Any]
@@ -25,7 +27,10 @@ def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: 
     """Return the container of our worker, which leaves by itself: after SIGTERM its health fails, and it
     takes requests until gateways have seen that.
     """
-    return _ours(spec, files, _command(spec, **reporting(settings)).argv("python")) | {
+    further = reporting(settings)
+    if follows_adapters(spec, settings):
+        further["adapters_file"] = Path(DIRECTORY, ADAPTERS_FILE)
+    return _ours(spec, files, _command(spec, **further).argv("python")) | {
         "ports": [_port(PORT)],
         **_probes(spec, "/healthz"),
     }

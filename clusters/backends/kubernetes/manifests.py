@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec
+from clusters.backends.kubernetes.adapters import adapters_listing, follows_adapters
 from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
@@ -62,6 +63,8 @@ def objects_of(
     made = [_service(spec), _budget(spec), workers(spec, settings, files)]
     if settings.reports_to and spec.report_token:
         made.insert(0, report_secret(spec))
+    if follows_adapters(spec, settings):
+        made.insert(0, adapters_listing(spec))
     namespace = spec.placement.namespace or settings.namespace
     for document in made:
         document["metadata"] = {"name": spec.name} | document["metadata"]

@@ -12,6 +12,8 @@ Document = Mapping[str, Any]
 CONTAINER = "worker"
 FILES_CONTAINER = "model-files"
 """Of the pod's own, which brings the version's files to its machine before the worker starts."""
+ADAPTERS_CONTAINER = "adapters"
+"""Beside the worker: brings the LoRA adapters that it is to load."""
 PORT = 8000
 CHECKPOINT = "slipway.io/checkpoint"
 """Annotation of a pod that wants to keep its work before it is evicted: seconds that this may take, or

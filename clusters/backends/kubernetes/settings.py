@@ -166,3 +166,9 @@ class KubernetesSettings:
             if key not in (*_LISTS, "node_cache_gib") and not isinstance(value, str):
                 raise Misconfigured(f"{key}: must be a text.")
         return cls(**given)
+
+
+def fetches_from_us(model_files: str, store_url: str) -> bool:
+    """Whether pods of a cluster with these settings may come to ask the control plane for files."""
+    ways = (FileDeliveryKind.AUTO, FileDeliveryKind.NODE_CACHE, FileDeliveryKind.FILLED_CLAIM)
+    return bool(store_url) and model_files in ways

@@ -3,7 +3,7 @@
 import base64
 
 from clusters.backends.kubernetes.manifests import MANAGED_BY
-from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
+from clusters.backends.kubernetes.settings import KubernetesSettings, fetches_from_us
 from kube.base import KubernetesClient
 from kube.errors import NotFound
 from kube.resources import SECRETS, Ref
@@ -41,9 +41,3 @@ def hand_out(client: KubernetesClient, settings: KubernetesSettings, token: str,
         },
         force=True,
     )
-
-
-def fetches_from_us(model_files: str, store_url: str) -> bool:
-    """Whether pods of a cluster with these settings may come to ask the control plane for files."""
-    ways = (FileDeliveryKind.AUTO, FileDeliveryKind.NODE_CACHE, FileDeliveryKind.FILLED_CLAIM)
-    return bool(store_url) and model_files in ways

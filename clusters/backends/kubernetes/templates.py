@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec
+from clusters.backends.kubernetes.adapters import add_adapters, follows_adapters
 from clusters.backends.kubernetes.containers import (
     SETTLE_SECONDS,
     follower_container,
@@ -63,6 +64,8 @@ def pod_spec(
         pod["initContainers"] = list(files.containers)
     if settings.reports_to and spec.server is None and not is_follower:
         add_report_token(pod, spec)
+    if follows_adapters(spec, settings):
+        add_adapters(pod, spec, settings)
     wished: Document = {
         "nodeSelector": dict(placement.node_selector),
         "tolerations": [toleration(one) for one in placement.tolerations],

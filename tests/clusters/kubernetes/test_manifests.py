@@ -1,5 +1,6 @@
 """Objects that are applied to a Kubernetes cluster for a deployment."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -34,9 +35,12 @@ SPEC = DeploymentSpec(
 def objects(
     spec: DeploymentSpec = SPEC, settings: KubernetesSettings = SETTINGS
 ) -> dict[str, dict[str, Any]]:
+    return {one["kind"]: one for one in made(spec, settings)}
+
+
+def made(spec: DeploymentSpec, settings: KubernetesSettings) -> list[dict[str, Any]]:
     files = NodeCacheDelivery(settings).mount(spec, namespace=settings.namespace)
-    found = objects_of(spec, fence=Fence(3, 9), settings=settings, files=files)
-    return {one["kind"]: one for one in found}
+    return objects_of(spec, fence=Fence(3, 9), settings=settings, files=files)
 
 
 def pod(spec: DeploymentSpec = SPEC, settings: KubernetesSettings = SETTINGS) -> dict[str, Any]:
@@ -172,3 +176,30 @@ def test_what_could_not_run_is_refused_before_anything_is_applied(
 def test_a_setting_that_cannot_be_meant_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(Misconfigured, match=words):
         KubernetesSettings.read(given)
+
+
+ADAPTED: dict[str, Any] = {"adapters": {"pirate": ModelVersion(id=8, label="pirate:v1", digest="cd" * 32)}}
+LORA: dict[str, Any] = {"engine": "vllm", "settings": {"enable-lora": True}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings", "fetches"),
+    [
+        ({}, {}, False),
+        (ADAPTED, {}, True),
+        (LORA, {}, True),
+        (ADAPTED, {"model_files": "claim"}, False),
+        (LORA | {"nodes": 2}, {}, False),
+    ],
+)
+def test_a_container_fetches_adapters_where_pods_load_them(
+    fields: dict[str, Any], settings: dict[str, Any], fetches: bool
+) -> None:
+    cluster = KubernetesSettings.read({"store_url": "https://slipway.example", **settings})
+    spec = replace(SPEC, **fields)
+    listing = [one["metadata"]["name"] for one in made(spec, cluster) if one["kind"] == "ConfigMap"]
+    assert listing == (["chat-v2-0.adapters"] if fetches else [])
+    (workers,) = (one for one in made(spec, cluster) if one["kind"] in ("Deployment", "LeaderWorkerSet"))
+    text = json.dumps(workers)
+    assert ("--adapters-file=/adapters/adapters.json" in text) == fetches
+    assert ('"name": "adapters"' in text) == fetches

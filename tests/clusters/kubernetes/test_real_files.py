@@ -1,7 +1,9 @@
 """Model files of a cluster whose Jobs and pods are real processes: fetched before workers, then served."""
 
+import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from clusters.backends.base import (
     ModelFile,
     ModelVersion,
     ObservedState,
+    ObservedWorker,
 )
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -29,6 +32,7 @@ from tests.clusters.kubernetes.test_manifests import SPEC
 from tests.http_server import http_server
 from tests.patience import eventually
 from tests.serving.files_server import TOKEN, Files
+from tests.serving.tiny_model import write_tiny_adapter, write_tiny_model
 
 pytestmark = pytest.mark.stack
 
@@ -145,3 +149,33 @@ def test_a_token_that_is_refused_is_the_reason_why_nothing_comes(place: Place) -
 
     eventually(is_told)
     assert refused.observe(spec.name) == ()
+
+
+def version_in(files: Files, label: str, directory: Path) -> ModelVersion:
+    """The directory as a version that the control plane hands out."""
+    number = 8 + len(files.further)
+    named = {one.relative_to(directory).as_posix(): one for one in directory.rglob("*") if one.is_file()}
+    version = files.further[str(number)] = Files({name: one.read_bytes() for name, one in named.items()})
+    return ModelVersion(id=number, label=label, digest=version.manifest.digest)
+
+
+def loaded(worker: ObservedWorker) -> set[str]:
+    with urllib.request.urlopen(f"http://{worker.address}:{worker.port}/v1/models") as answer:
+        return {one["id"] for one in json.load(answer)["data"]} & {"pirate", "parrot"}
+
+
+def test_adapters_come_to_a_pod_that_runs_and_go_again(tmp_path: Path, place: Place) -> None:
+    model = version_in(place.files, "story:v1", write_tiny_model(tmp_path / "model"))
+    pirate = version_in(place.files, "pirate:v1", write_tiny_adapter(tmp_path / "pirate", head_dim=8))
+    cluster = place.cluster()
+    spec = place.spec("chat-1", engine="transformers", version=model, adapters={"pirate": pirate})
+    eventually(lambda: place.is_applied(cluster, spec) and place.is_ready(cluster, spec))
+    (worker,) = cluster.observe(spec.name)
+    assert loaded(worker) == {"pirate"}, "it took requests before it had its adapter"
+
+    assert place.is_applied(cluster, replace(spec, adapters={"pirate": pirate, "parrot": pirate}))
+    eventually(lambda: loaded(worker) == {"pirate", "parrot"})
+    lost = replace(pirate, id=99, digest="ab" * 32)
+    assert place.is_applied(cluster, replace(spec, adapters={"parrot": lost}))
+    eventually(lambda: loaded(worker) == {"parrot"})  # as before, until its next version has come
+    assert [one.id for one in cluster.observe(spec.name)] == [worker.id]
