@@ -164,6 +164,7 @@ def loaded(worker: ObservedWorker) -> set[str]:
         return {one["id"] for one in json.load(answer)["data"]} & {"pirate", "parrot"}
 
 
+@pytest.mark.slow
 def test_adapters_come_to_a_pod_that_runs_and_go_again(tmp_path: Path, place: Place) -> None:
     model = version_in(place.files, "story:v1", write_tiny_model(tmp_path / "model"))
     pirate = version_in(place.files, "pirate:v1", write_tiny_adapter(tmp_path / "pirate", head_dim=8))
