@@ -1,7 +1,7 @@
 """A graph as a service: the executor in a process of its own, asked by the handlers of the runtime.
 
 A file with a graph and without an app is served by this one: `POST /run` is an item, `POST /run/stream` tells
-its progress as server-sent events.
+its progress as server-sent events, `POST /run/jobs` puts it into the queue that workers pull from.
 """
 
 import asyncio
@@ -46,6 +46,7 @@ def app_of(graph: Graph, file: Path) -> App:
     app.own_processes.append(OwnProcess(OWN_PROCESS, server))
     app.post("/run")(client.run)
     app.stream("/run/stream")(client.run_stream)
+    app.job("/run/jobs")(client.run_job)
     app.get("/graph")(client.graph)
     app.control("GET", "/counters")(client.counters)
     app.control("GET", "/timeline")(client.timeline)
@@ -232,6 +233,18 @@ class GraphClient:
                 yield meta
             else:
                 yield {"item": meta["item"], "outputs": _documents(_outputs(meta, body))}
+
+    def run_job(self, request: Request, progress: Callable[[float, str], None]) -> Response:
+        """Run one item when a worker is free, after those of clients that wait. Answers with the output."""
+        over: set[str] = set()
+        meta, inputs = self._item(request, tells=True)
+        for frame, answer, body in self._asked({**meta, "priority": OFFLINE}, inputs):
+            if frame is Frame.ANSWER:
+                return self._response(answer, body)
+            if answer["done"] == answer["of"]:
+                over.add(answer["node"])
+                progress(len(over) / len(self._graph.nodes), answer["node"])
+        raise _unavailable()
 
     def graph(self) -> dict[str, Any]:
         """Description of the graph: tasks, nodes, edges."""

@@ -15,6 +15,7 @@ from serving.fields import ProtocolError
 from serving.graphs.errors import GraphError
 from serving.graphs.loading import load_graph
 from serving.graphs.offline import ResultFiles
+from serving.graphs.places import place_of
 from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph
 from serving.graphs.ray.environment import EXIT_REFUSED
@@ -31,8 +32,8 @@ def main() -> int:
         command.add_argument("file", type=Path)
         command.add_argument("--plan", type=Path)
         command.add_argument("--address", default="")
-    run.add_argument("source", type=Path)
-    run.add_argument("--out", type=Path, required=True)
+    run.add_argument("source", type=place_of)
+    run.add_argument("--out", type=place_of, required=True)
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8_100)
     asked = parser.parse_args()
@@ -54,8 +55,8 @@ def _run(asked: Any) -> dict[str, Any]:
     file = asked.file.resolve()
     graph = load_graph(file)
     plan = plan_of(graph, asked.plan)
-    results = ResultFiles(asked.out)
-    told = data.run(file, graph, plan, asked.source, results, address=asked.address)
+    with contextlib.closing(ResultFiles(asked.out)) as results:
+        told = data.run(file, graph, plan, asked.source, results, address=asked.address)
     return {**told, "done": results.done, "failed": results.failed}
 
 

@@ -22,6 +22,7 @@ from serving.graphs.encoding import decode_named
 from serving.graphs.errors import GraphError, ItemFailed
 from serving.graphs.loading import load_graph
 from serving.graphs.offline import ResultFiles, SourceItem, encode_result, items_of
+from serving.graphs.places import Place
 from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph, GraphNode
 from serving.graphs.ray.connection import connected
@@ -65,7 +66,7 @@ def _type(column: str) -> Any:
 
 
 def run(
-    file: Path, graph: Graph, plan: GraphPlan, source: Path, results: ResultFiles, *, address: str
+    file: Path, graph: Graph, plan: GraphPlan, source: Place, results: ResultFiles, *, address: str
 ) -> dict[str, Any]:
     """Runs the graph by the plan over all items of a source. Raises GraphError."""
     items = [*items_of(source, [*graph.inputs])]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import time
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from slipway.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from serving.graphs.offline import ResultFiles
+    from serving.graphs.places import Place
 
 app = typer.Typer(help="Applications as DAGs of tasks: run, profile, plan.", no_args_is_help=True)
 
@@ -27,11 +29,13 @@ class ExecutorChoice(StrEnum):
     RAY = "ray"
 
 
-@app.command(help="Runs a graph on this machine over a directory of files, or over a .jsonl file.")
+@app.command(help="Runs a graph over the files of a directory or bucket, or over a .jsonl file.")
 def run(
     file: Annotated[Path, typer.Argument(help="Python file with a graph.Graph.")],
-    source: Annotated[Path, typer.Argument(help="Directory of inputs, or a .jsonl file.", metavar="INPUT")],
-    out: Annotated[Path, typer.Option("--out", help="Directory for the results.")],
+    source: Annotated[
+        str, typer.Argument(help="Directory, s3://BUCKET/PREFIX, or a .jsonl file.", metavar="INPUT")
+    ],
+    out: Annotated[str, typer.Option("--out", help="Directory or s3://BUCKET/PREFIX for the results.")],
     plan: Annotated[
         Path | None, typer.Option("--plan", help="JSON file with a plan; without it one process per task.")
     ] = None,
@@ -49,6 +53,7 @@ def run(
     from serving.fields import ProtocolError
     from serving.graphs.errors import GraphError
     from serving.graphs.offline import ResultFiles
+    from serving.graphs.places import place_of
     from serving.runtime.errors import AppError
 
     if serial and plan is not None:
@@ -59,12 +64,12 @@ def run(
         raise CommandFailed("--address is of --executor ray.", Exit.USAGE)
     planned = _plan(plan) if plan is not None else None
     try:
-        results = ResultFiles(out)
         began = time.monotonic()
-        if executor is ExecutorChoice.RAY:
-            _run_on_ray(file.resolve(), source, results, plan, address)
-        else:
-            _run(file.resolve(), source, results, planned, serial=serial)
+        with closing(ResultFiles(place_of(out))) as results:
+            if executor is ExecutorChoice.RAY:
+                _run_on_ray(file.resolve(), source, results, plan, address)
+            else:
+                _run(file.resolve(), place_of(source), results, planned, serial=serial)
     except (GraphError, AppError, ProtocolError, OSError) as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     seconds = time.monotonic() - began
@@ -84,7 +89,7 @@ def _plan(path: Path) -> Any:
         raise CommandFailed(f"{path} is no plan: {error}", Exit.USAGE) from None
 
 
-def _run(file: Path, source: Path, results: "ResultFiles", plan: Any, *, serial: bool) -> None:
+def _run(file: Path, source: "Place", results: "ResultFiles", plan: Any, *, serial: bool) -> None:
     from serving.graphs.loading import load_graph
     from serving.graphs.offline import run_pipelined, run_serially
 
@@ -97,10 +102,10 @@ def _run(file: Path, source: Path, results: "ResultFiles", plan: Any, *, serial:
         sys.stderr.write(f"slipway: {name}: {task.items} calls, busy {100 * share:.0f} %\n")
 
 
-def _run_on_ray(file: Path, source: Path, results: "ResultFiles", plan: Path | None, address: str) -> None:
+def _run_on_ray(file: Path, source: str, results: "ResultFiles", plan: Path | None, address: str) -> None:
     from serving.graphs.ray import environment
 
-    asked = ["run", str(file), str(source), f"--out={results.directory}", *_of_ray(plan, address)]
+    asked = ["run", str(file), source, f"--out={results.directory}", *_of_ray(plan, address)]
     report = environment.run(asked)
     results.done, results.failed = report["done"], report["failed"]
     if report["lost"]:

@@ -2,13 +2,15 @@
 
 import base64
 import json
+from typing import Any
 
 import httpx2
 import pytest
 
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from tests.serving.graphs.apps import DIFFICULT
-from tests.serving.runtime.rig import Asked, service
+from tests.serving.runtime.rig import Asked, service, until_ended
+from tests.serving.workers import RunningWorker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -44,3 +46,17 @@ def test_a_worker_serves_the_graph_of_a_file(tmp_path):
         assert counters["tasks"]["picture"]["replicas"] == 2
         spans = httpx2.get(f"{worker.url}/timeline?item=1", timeout=30).json()["spans"]
         assert [one["node"] for one in spans] == ["Risky", "picture", "checked", "slow"]
+
+        done = _queued(worker, b"60")
+        assert (done["state"], done["progress"]) == ("succeeded", 1)
+        assert httpx2.get(f"{worker.url}{done['links']['result']}", timeout=30).text == "601"
+        poisoned = _queued(worker, b"7")
+        assert (poisoned["state"], poisoned["status"]) == ("failed", 422)
+        assert "7 is poison" in poisoned["error"]
+
+
+def _queued(worker: RunningWorker, item: bytes) -> dict[str, Any]:
+    """Put an item into the queue and wait for its end."""
+    accepted = httpx2.post(f"{worker.url}/run/jobs", content=item, timeout=30)
+    assert accepted.status_code == 202
+    return until_ended(worker, accepted.headers["location"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from tests.serving.workers import RunningWorker, running
+from tests.serving.workers import RunningWorker, running, wait_until
 
 
 @contextmanager
@@ -78,3 +78,13 @@ def is_zombie(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def until_ended(worker: RunningWorker, address: str) -> dict[str, Any]:
+    """Return the document of a job that is over."""
+
+    def ended() -> dict[str, Any] | None:
+        document: dict[str, Any] = worker.client.get(f"{worker.url}{address}").json()
+        return document if document["state"] not in ("queued", "running") else None
+
+    return wait_until(ended, seconds=60)  # type: ignore[no-any-return]

@@ -7,13 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from openapi_spec_validator import validate
 
-from tests.serving.runtime.rig import Asked, pids, service
+from tests.serving.runtime.rig import Asked, pids, service, until_ended
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = pytest.mark.process
@@ -331,14 +330,6 @@ def test_a_method_that_never_returns_is_found_and_its_process_replaced(served: R
     wait_until(lambda: pids(served).get("Detector#0", before) != before, seconds=60)
     assert served.post("/detect", values=[1]).json() == {"total": 2.0}
     assert "did not end its work within 6 s" in served.log
-
-
-def until_ended(worker: RunningWorker, address: str) -> dict[str, Any]:
-    def ended() -> dict[str, Any] | None:
-        document: dict[str, Any] = worker.client.get(f"{worker.url}{address}").json()
-        return document if document["state"] not in ("queued", "running") else None
-
-    return wait_until(ended, seconds=60)  # type: ignore[no-any-return]
 
 
 def test_a_job_is_accepted_followed_and_has_a_result(served: RunningWorker) -> None:
