@@ -108,8 +108,8 @@ class TeamResource:
     filters: type[FilterSet]
     form: type[forms.Form]
     """Its field `team`, if any, offers the teams in which the person has the right."""
-    create: Callable[..., Model]
-    """A service, which gets the fields of the form and the `actor`."""
+    create: Callable[..., Any]
+    """A service, which gets the fields of the form and the `actor`, and returns what `_created` shows."""
     columns: Sequence[ResourceColumn]
     """The first leads to the row's page."""
     verbs: Sequence[ResourceVerb] = ()
@@ -176,7 +176,11 @@ class TeamResource:
 
     def _list(self, request: HttpRequest) -> HttpResponse:
         actor = of_request(request)
-        sorts = {column.key: column.value.replace(".", "__") for column in self.columns}
+        stored = {field.name for field in self.model._meta.get_fields()}
+        sorts = {
+            column.key: column.value.replace(".", "__") if column.key in stored else "name"
+            for column in self.columns
+        }
         listing = list_page(
             request, self.rows(actor), sorts=sorts, default_sort=self.columns[0].key, filters=self.filters
         )
@@ -207,10 +211,13 @@ class TeamResource:
             except (SlipwayError, ValidationError) as error:
                 blame(form, error)
             else:
-                return done(request, _("%(row)s was created.") % {"row": row}, to=self.address(row))
+                return self._created(request, row)
         context = {"resource": self, "form": form, "may_add": may(actor, self.right)}
         status = UNPROCESSABLE if form.is_bound else 200
         return page(request, "resource/new.html", context, status=status)
+
+    def _created(self, request: HttpRequest, row: Any) -> HttpResponse:
+        return done(request, _("%(row)s was created.") % {"row": row}, to=self.address(row))
 
     def _act(self, request: HttpRequest, pk: int, wish: str) -> HttpResponse:
         actor = of_request(request)

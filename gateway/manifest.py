@@ -18,6 +18,7 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics, states, subscribers
 from gateway.alert_checks import ALERT_CHECKS
+from gateway.key_pages import PAGES as KEY_PAGES
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.pages import PAGES
 from gateway.panel import panel_of
@@ -54,6 +55,7 @@ MANIFEST = AppManifest(
         Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
         Subject("gateway.abilityroute", _("Ability"), "/abilities/{pk}/", badges="ability"),
+        Subject("gateway.clientkey", _("Client key"), "/client-keys/{pk}/", badges="token"),
         Subject("gateway.watchedroute", _("Watched traffic"), "/services/"),
     ),
     badges={
@@ -61,12 +63,15 @@ MANIFEST = AppManifest(
             "pending": Badge(_("Pending"), "busy", "clock"),
             "serving": Badge(_("Serving"), "good", "circle-check"),
             "no_workers": Badge(_("No workers"), "warn", "alert-triangle"),
-        }
+        },
     },
-    nav=(PAGES.nav,),
-    search=(PAGES.search,),
-    destinations=PAGES.destinations,
-    nouns={"abilities": lambda count: ngettext("ability", "abilities", count)},
+    nav=(PAGES.nav, KEY_PAGES.nav),
+    search=(PAGES.search, KEY_PAGES.search),
+    destinations=(*PAGES.destinations, *KEY_PAGES.destinations),
+    nouns={
+        "abilities": lambda count: ngettext("ability", "abilities", count),
+        "client-keys": lambda count: ngettext("client key", "client keys", count),
+    },
     hooks=(
         partial(register_cluster_uses, routes_through),
         partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),

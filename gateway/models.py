@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.querysets import TeamOrShared, TeamOwned
+from accounts.states import TokenState
 from accounts.team_rows import TeamRow
 from common.fence import Fence
 from common.hosts import MOST_CHARACTERS
@@ -123,6 +124,8 @@ class Route(models.Model):
     release_header = models.CharField(max_length=10, default=default_release_header)
     """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
     sealed_release_key = models.TextField(blank=True)
+    requires_key = models.BooleanField(default=False, db_default=False)
+    """Whether the gateway answers to clients with a key alone."""
     withheld_since = models.DateTimeField(null=True)
     """Since when stable gets the candidate's requests, because the candidate has no ready worker; None: it
     gets its own."""
@@ -216,6 +219,35 @@ class AbilityRoute(TeamRow):
         return ", ".join(one["service"] for one in self.members)
 
 
+class ClientKeyRows(TeamOwned["ClientKey"]):
+    team_path = "team"
+
+
+class ClientKey(TeamRow):
+    """A key with which clients use services of a team through a gateway. Its text is not kept."""
+
+    prefix = models.CharField(max_length=20, editable=False)
+    """First characters of the text."""
+    secret_hash = models.CharField(max_length=64, unique=True, editable=False)
+    state = models.CharField(max_length=20, choices=TokenState.choices, default=TokenState.ACTIVE)
+    services = models.JSONField(default=list, blank=True)
+    """Names of services and abilities; empty: all of the team."""
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, editable=False)
+
+    objects = ClientKeyRows.as_manager()
+
+    class Meta(TeamRow.Meta):
+        pass
+
+    @property
+    def opens(self) -> str:
+        """The names of what it opens, in one line."""
+        return ", ".join(self.services)
+
+
 class WatchedRoute(Reconciled):
     """A route whose traffic somebody watches at a web of another host than the gateway's: the row is the
     question, and the latest answer."""
@@ -264,6 +296,8 @@ class TrafficReading(models.Model):
     """By target, cumulative, as `gateway.history.packed` writes it."""
     figures = models.JSONField(default=dict)
     """The same of what the workers of a team's own code count, as `packed_figures` writes it."""
+    clients = models.JSONField(default=dict, blank=True, db_default=models.Value({}, models.JSONField()))
+    """The same by key of the clients, with tokens, as `packed_clients` writes it."""
 
     class Meta:
         constraints: ClassVar = [

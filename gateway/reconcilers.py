@@ -19,9 +19,10 @@ from clusters.fleet import LastHeartbeat
 from clusters.services.lost_rights import recheck_rights
 from common import clock
 from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, proceed, silent_hosts, wait
-from gateway import history, selectors, watching
+from gateway import history, key_selectors, selectors, watching
 from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of
+from gateway.client_access import ClientReading, packed_clients
 from gateway.errors import (
     GatewayError,
     GatewayRightsMissing,
@@ -33,6 +34,7 @@ from gateway.history import hour_of
 from gateway.load_hours import LOAD_KEPT, begun, folded
 from gateway.models import AbilityRoute, Gateway, LoadHour, Route, TrafficReading, WatchedRoute
 from gateway.services.abilities import sync_abilities
+from gateway.services.client_keys import sync_access
 from gateway.services.routes import reapply, sync_workers
 from gateway.states import AbilityState
 from gateway.traffic import TargetCounts
@@ -103,6 +105,10 @@ class KeepRoutes(Step[Gateway]):
         except GatewayError as error:
             logger.warning("The abilities of %s: %s", row, error)
         try:
+            sync_access(row)
+        except GatewayError as error:
+            logger.warning("The keys of clients at %s: %s", row, error)
+        try:
             backends_of(row).traffic.refresh()
         except GatewayError as error:
             fault = str(error)
@@ -157,6 +163,8 @@ class RouteCounts:
     """What workers of a team's own code count, where they answered."""
     heartbeats: Mapping[int, Sequence[LastHeartbeat]]
     """Of the workers that have counted lengths in tokens."""
+    clients: ClientReading | None = None
+    """By key, where the gateway counts so."""
 
     @property
     def since(self) -> datetime | None:
@@ -188,7 +196,7 @@ class RecordTraffic(Step[Gateway]):
                     figures[route.pk] = selectors.worker_figures(route.service)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return RouteCounts(found, figures, _counted_lengths(routes))
+        return RouteCounts(found, figures, _counted_lengths(routes), key_selectors.client_counts(row))
 
     def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> StepOutcome:
         minute = history.minute_of(now)
@@ -202,6 +210,7 @@ class RecordTraffic(Step[Gateway]):
                         at=now,
                         counts=history.packed(counts),
                         figures=packed_figures(seen.figures.get(route, {})),
+                        clients=packed_clients(seen.clients, frozenset(counts)) if seen.clients else {},
                     )
                     for route, counts in seen.readings.items()
                 ),

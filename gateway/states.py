@@ -36,5 +36,9 @@ class AbilityState(TextChoices):
     NO_WORKERS = "no_workers", _("No workers")
 
 
+KNOWS_KEYS = frozenset({GatewayKind.ENVOY})
+"""They check keys of clients, and count by them."""
+
+
 COUNT_ANSWERS_ALONE = frozenset({MetricsKind.WORKERS, MetricsKind.PROMETHEUS})
 """They know what workers have answered, and nothing of requests that no worker got."""

@@ -16,6 +16,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import reason_of
 from gateway import selectors
 from gateway.forms import GatewayForm
+from gateway.services.client_keys import demand_key
 from gateway.services.gateways import remove_gateway, set_gateway
 
 
@@ -69,3 +70,19 @@ def _visible_cluster(actor: Actor, name: str) -> Cluster:
 
 def _url_of(cluster: Cluster) -> str:
     return f"/fleet/clusters/{cluster.name}/"
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def demand(request: HttpRequest, name: str, demanded: str) -> HttpResponse:
+    """Have the gateway answer for a service to clients with a key alone, or to everybody again."""
+    if demanded not in ("required", "open"):
+        raise Http404
+    is_required = demanded == "required"
+    reason = reason_of(request, is_demanded=False)
+    demand_key(name, actor=of_request(request), demanded=is_required, reason=reason)
+    words = _("%(name)s answers to clients with a key alone, within seconds.")
+    if not is_required:
+        words = _("%(name)s answers to everybody who reaches the gateway, within seconds.")
+    return done(request, words % {"name": name}, to=f"/services/{name}/settings/")

@@ -1,6 +1,8 @@
 """A worker that costs almost nothing: `python -m perf.upstream NAME [PORT]` prints its port and serves.
 
 `/v1` answers NAME; `/v1/status/503` that status; `/v1/stream?chunks=20&every_ms=100` that many chunks;
+`/v1/tokens?prompt=9&completion=3` an answer of so many tokens, with `stream=1` as events, and without a count
+of them with `count=0`;
 `/v1/slow?ms=500` after a while, having said that work on it has begun; `/v1/wait?ms=500` the same without
 saying so, and both at once when `/set?go=1` was said; `/v1/cut?ms=100` breaks off midway. `/healthz` answers
 what `/set?health=503` last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how
@@ -61,6 +63,8 @@ class UpstreamWorker:
             self.whole(writer, int(rest))
         elif first == "stream":
             await self.stream(writer, query.get("chunks", 20), query.get("every_ms", 100))
+        elif first == "tokens":
+            await self.tokens(writer, query)
         elif first == "slow":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             await self.work(query.get("ms", 500))
@@ -84,6 +88,25 @@ class UpstreamWorker:
     def whole(self, writer: asyncio.StreamWriter, status: int, text: str = "") -> None:
         body = (text or self.name).encode()
         writer.write(b"HTTP/1.1 %d .\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body))
+
+    async def tokens(self, writer: asyncio.StreamWriter, query: dict[str, int]) -> None:
+        prompt, completion = query.get("prompt", 1), query.get("completion", 1)
+        usage = f'"usage": {{"prompt_tokens": {prompt}, "completion_tokens": {completion}}}'
+        if not query.get("stream"):
+            body = b'{"choices": [{"text": "\\"completion_tokens\\": 9"}], %s}' % usage.encode()
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            writer.write(head % len(body) + body)
+            return
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        events = ['data: {"choices": [{"text": "a"}]}\n\n'] * completion
+        if query.get("count", 1):
+            events.append(f'data: {{"choices": [], {usage}}}\n\n')
+        for event in [*events, "data: [DONE]\n\n"]:
+            writer.write(b"%x\r\n%s\r\n" % (len(event), event.encode()))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
 
     def begin(self, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")

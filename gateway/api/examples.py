@@ -38,3 +38,22 @@ ABILITY: dict[str, Any] = {
     "created_by": "ada",
 }
 NEW_ABILITY = {"name": "cloth", "team": "speech"}
+CLIENT_KEY: dict[str, Any] = {
+    "id": 7,
+    "name": "shop",
+    "team": "speech",
+    "description": "",
+    "prefix": "slk_Zr4kT9aQ",
+    "state": "active",
+    "services": ["chat"],
+    "requests_per_minute": 600,
+    "tokens_per_minute": 100000,
+    "expires_at": "2027-11-20T08:00:00Z",
+    "revoked_at": None,
+    "created_at": "2026-11-20T08:00:00Z",
+    "created_by": "ada",
+}
+ISSUED_CLIENT_KEY = {**CLIENT_KEY, "key": "slk_Zr4kT9aQ-the-rest-is-shown-this-once"}
+NEW_CLIENT_KEY = {"name": "shop", "team": "speech", "services": ["chat"], "requests_per_minute": 600}
+CLIENT_ACCESS = {"service": "chat", "requires_key": True}
+CLIENT_ACCESS_PUT = {"requires_key": True, "reason": "Clients outside of the company use it."}

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from gateway import selectors
 from gateway.api import examples
-from gateway.models import AbilityRoute, Gateway
+from gateway.models import AbilityRoute, ClientKey, Gateway, Route
 from gateway.states import GatewayKind, MetricsKind
 
 
@@ -141,3 +141,61 @@ class NewAbilitySerializer(serializers.Serializer[Any]):
         help_text="Cluster of its gateway. Default: one whose gateway is `envoy`, else the first.",
     )
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+@example(examples.CLIENT_KEY)
+class ClientKeySerializer(serializers.ModelSerializer[ClientKey]):
+    team = serializers.CharField(source="team.name")
+    prefix = serializers.CharField(help_text="First characters of the key.")
+    services = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Services and abilities that it opens; empty: all of the team.",
+    )
+    requests_per_minute = serializers.IntegerField(allow_null=True, help_text="null: no limit.")
+    tokens_per_minute = serializers.IntegerField(
+        allow_null=True, help_text="Of prompts and answers, counted as answers end. null: no limit."
+    )
+    expires_at = serializers.DateTimeField(allow_null=True, help_text="null: never.")
+
+    class Meta:
+        model = ClientKey
+        fields: tuple[str, ...] = (
+            *("id", "name", "team", "description", "prefix", "state", "services", "requests_per_minute"),
+            *("tokens_per_minute", "expires_at", "revoked_at", "created_at", "created_by"),
+        )
+
+
+@example(examples.ISSUED_CLIENT_KEY)
+class IssuedClientKeySerializer(ClientKeySerializer):
+    key = serializers.CharField(help_text="The key; shown only once.")
+
+    class Meta(ClientKeySerializer.Meta):
+        fields = (*ClientKeySerializer.Meta.fields, "key")
+
+
+@example(examples.NEW_CLIENT_KEY)
+class NewClientKeySerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63, help_text="Who uses it.")
+    team = serializers.CharField(max_length=63)
+    services = serializers.ListField(child=serializers.CharField(max_length=128), required=False)
+    requests_per_minute = serializers.IntegerField(required=False, min_value=1, allow_null=True)
+    tokens_per_minute = serializers.IntegerField(required=False, min_value=1, allow_null=True)
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+@example(examples.CLIENT_ACCESS)
+class ClientAccessSerializer(serializers.ModelSerializer[Route]):
+    requires_key = serializers.BooleanField(
+        help_text="Whether the gateway answers for the service to clients with a key alone."
+    )
+
+    class Meta:
+        model = Route
+        fields = ("service", "requires_key")
+
+
+@example(examples.CLIENT_ACCESS_PUT)
+class ClientAccessPutSerializer(serializers.Serializer[Any]):
+    requires_key = serializers.BooleanField()
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)

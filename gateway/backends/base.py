@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from common.fence import Fence
+from gateway.client_access import ClientAccess, ClientReading
 from gateway.routes import AbilitySpec, NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
@@ -109,6 +110,22 @@ class TrafficMetrics(Protocol):
         """
 
 
+class AccessBackend(Protocol):
+    """Checks and limits keys of clients."""
+
+    def set_access(self, access: ClientAccess, *, observed_at: datetime) -> None:
+        """Make these the keys, and the services that demand one; what was observed before the last is late
+        and ignored. Connections stay. Raises InvalidRoute, GatewayUnreachable, GatewayBusy.
+        """
+
+
+class ClientMetrics(Protocol):
+    """Counts requests and tokens by key."""
+
+    def clients(self) -> ClientReading:
+        """Raises GatewayUnreachable."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayRowConfig:
     """Settings of a gateway's row."""
@@ -130,5 +147,9 @@ class GatewayBackend:
     """Where clients reach it, without a slash at its end."""
     cannot_count: Mapping[str, str] = field(default_factory=dict)
     """As `TrafficBackend.cannot`: what would make its counts wrong."""
+    access: AccessBackend | None = None
+    """None: it knows no keys, and answers to everybody who reaches it."""
+    clients: ClientMetrics | None = None
+    """None: it does not count by key, nor tokens."""
     occupies: frozenset[str] = frozenset()
     """Ports and the like that no other gateway may have, in words."""

@@ -133,7 +133,14 @@ def look_at(gateway: Gateway) -> GatewayBackend:
         )
     if is_elsewhere(gateway):
         there = RemoteGateway(gateway.host)
-        made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
+        made = replace(
+            made,
+            traffic=there,
+            metrics=there,
+            access=None,
+            clients=None,
+            public_url=gateway.host_url or made.public_url,
+        )
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
 

@@ -13,7 +13,9 @@ from django.conf import settings
 from common.fence import Fence
 from gateway.backends import checks
 from gateway.backends.base import GatewayBackend, GatewayClass, GatewayHealth, GatewayRowConfig
+from gateway.backends.envoy.client_access import filter_messages
 from gateway.backends.state import GatewayState
+from gateway.client_access import ClientAccess, ClientCounts, ClientReading
 from gateway.cohorts import is_of
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, Histogram
@@ -75,6 +77,9 @@ class FakeGateway:
         self.lacks = ""
         self.unable: dict[str, str] = {}
         """What it cannot, by name, with the reason."""
+        self.access = ClientAccess()
+        self.client_counts: dict[tuple[str, str], ClientCounts] = {}
+        """What it has counted by target and key; whoever plays the clients says it."""
         self.config: GatewayRowConfig | None = None
         """What its row says, where it was made from one."""
 
@@ -109,6 +114,15 @@ class FakeGateway:
             sent[target.name] = sent.get(target.name, 0) + 1
             self._answer(route, target.name, is_forced=is_forced, abandon=abandon)
         return sent
+
+    def set_access(self, access: ClientAccess, *, observed_at: datetime) -> None:
+        filter_messages(access)
+        self._must_run()
+        self.access = access
+
+    def clients(self) -> ClientReading:
+        self._must_run()
+        return ClientReading(str(self._starts), dict(self.client_counts))
 
     def stop(self) -> None:
         self._runs = False
@@ -270,4 +284,6 @@ def _cumulative(buckets: list[int]) -> Histogram:
 def from_config(config: GatewayRowConfig) -> GatewayBackend:
     fake = FakeGateway()
     fake.config = config
-    return GatewayBackend(traffic=fake, metrics=fake, public_url=settings.SLIPWAY_GATEWAY_URL)
+    return GatewayBackend(
+        traffic=fake, metrics=fake, access=fake, clients=fake, public_url=settings.SLIPWAY_GATEWAY_URL
+    )

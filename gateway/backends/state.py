@@ -36,6 +36,8 @@ class GatewayState:
     abilities: Mapping[str, AbilitySpec] = field(default_factory=dict)
     abilities_at: datetime = NEVER
     """When they were observed; an older order for them is late."""
+    access_at: datetime = NEVER
+    """The same of keys of clients."""
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ class GatewayState:
                 for name, spec in self.abilities.items()
             },
             "abilities_at": self.abilities_at.isoformat(),
+            "access_at": self.access_at.isoformat(),
         }
 
     @classmethod
@@ -151,6 +154,7 @@ class GatewayState:
                     for name, members in data.get("abilities", {}).items()
                 },
                 abilities_at=datetime.fromisoformat(data.get("abilities_at", NEVER.isoformat())),
+                access_at=datetime.fromisoformat(data.get("access_at", NEVER.isoformat())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise GatewayError(

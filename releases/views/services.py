@@ -17,6 +17,8 @@ from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form
 from common.pages.forms import reason_of
 from common.pages.listing import list_page
+from gateway.key_selectors import access_of
+from gateway.states import KNOWS_KEYS
 from releases.filters import ServiceFilter
 from releases.forms.live import LiveForm
 from releases.forms.release import ReleaseForm
@@ -184,12 +186,14 @@ def _settings_page(
     header_form: ReleaseHeaderForm | None = None,
 ) -> HttpResponse:
     """Both forms, that one with its faults which was filled in."""
-    actor = of_request(request)
+    actor, access = of_request(request), access_of(service.name)
     context = {
         "form": form or ServiceChangeForm(service=service, actor=actor),
         "header_form": header_form or ReleaseHeaderForm(present=service.release_header),
         "service": service,
         "shown": ServicePage(service, actor),
+        "access": access,
+        "knows_keys": access is not None and access.gateway.kind in KNOWS_KEYS,
     }
     is_refused = any(one is not None and one.is_bound for one in (form, header_form))
     return page(

@@ -34,7 +34,7 @@ def fake_gateway(name: str = "local") -> FakeGateway:
 
 def use_gateway(fake: FakeGateway, name: str = "local") -> None:
     backends = configured.look_at(gateway_of(name))
-    made = replace(backends, traffic=fake, metrics=fake)
+    made = replace(backends, traffic=fake, metrics=fake, access=fake, clients=fake)
     row = gateway_of(name)
     configured._made[row.pk] = (configured.revisions_of(row), made)
 

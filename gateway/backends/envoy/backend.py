@@ -18,6 +18,7 @@ from gateway.backends.envoy.admin import (
     ConfigNotApplied,
     endpoints_of,
 )
+from gateway.backends.envoy.client_access import filter_messages, source_of
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages.base import Typed
@@ -25,6 +26,7 @@ from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, r
 from gateway.backends.envoy.store import EndpointObservation, EnvoyFileStore
 from gateway.backends.envoy.watchers import check_room
 from gateway.backends.state import GatewayState
+from gateway.client_access import ClientAccess
 from gateway.errors import (
     GatewayError,
     GatewayUnreachable,
@@ -56,7 +58,8 @@ def _is_proven(spec: RouteSpec, before: RouteSpec | None) -> bool:
 
 
 class EnvoyFiles:
-    """A `TrafficBackend` that tells one Envoy by files (LDS, RDS, CDS, EDS), replaced by rename.
+    """A `TrafficBackend` and an `AccessBackend` that tells one Envoy by files (LDS, RDS, CDS, EDS, ECDS),
+    replaced by rename.
 
     Envoy needs nothing of us to go on serving. The order of every write: refuse what is late or wrong, write
     down the wish and its fence, put the file, wait until Envoy names its version. A writer may die between
@@ -113,6 +116,17 @@ class EnvoyFiles:
                 desired = state.with_abilities(specs, observed_at=observed_at, now=self._clock())
                 self._change_routes(state, desired)
 
+    def set_access(self, access: ClientAccess, *, observed_at: datetime) -> None:
+        filters = filter_messages(access)
+        with self._store.lock():
+            state = self._store.load()
+            if observed_at < state.access_at:
+                logger.debug("an observation of keys of %s came late", observed_at)
+                return
+            self._store.save(replace(state, access_at=observed_at))
+            for name, resources in filters.items():
+                self._publish(source_of(name), self.layout.extension(name), resources)
+
     def set_target(
         self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
@@ -152,6 +166,7 @@ class EnvoyFiles:
             for target in state.clusters:
                 self._store.ensure_endpoints(target)
             self._publish_clusters(state)
+            self._store.ensure_filters()
             self._listen()
             self._publish_routes(state)
             pruned = state.pruned(self._clock())

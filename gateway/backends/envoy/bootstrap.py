@@ -6,6 +6,7 @@ from typing import Any
 
 from common.files import sweep_leftovers
 from gateway.backends.envoy import proof
+from gateway.backends.envoy.client_access import FILTERS
 from gateway.backends.envoy.files import read_json, replace_json
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
@@ -23,6 +24,7 @@ STATS = (
     r"|cluster\..+\.(?:version_text|warming_state|update_rejected|update_failure|membership_total"
     r"|membership_healthy|upstream_cx_active|upstream_cx_connect_fail|upstream_rq_active|upstream_rq_retry"
     r"|upstream_rq_retry_success|ejections_active)"
+    r"|extension_config_discovery\.http_filter\..+\.(?:version_text|update_rejected|update_failure)"
 )
 """The numbers that Envoy keeps. By default it has some 250 per cluster, and looks through all for each
 reading."""
@@ -60,6 +62,7 @@ def write_bootstrap(layout: EnvoyFileLayout) -> None:
             layout.routes.parent,
             layout.targets,
             layout.log_dir,
+            *(layout.extension(name).parent for name in FILTERS),
         ):
             directory.mkdir(parents=True, exist_ok=True)
         with store.lock():
@@ -74,6 +77,7 @@ def write_bootstrap(layout: EnvoyFileLayout) -> None:
             store.save(state)
             store.put(layout.clusters, cluster_messages(state, layout))
             store.put(layout.routes, route_messages(state))
+            store.ensure_filters()
             store.put(layout.listeners, listener_messages(layout))
             replace_json(layout.bootstrap, render_bootstrap(layout))
     except OSError as error:

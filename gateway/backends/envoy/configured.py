@@ -20,9 +20,12 @@ def from_config(config: GatewayRowConfig) -> GatewayBackend:
     """Build the backend; without settings, of this installation's own Envoy. Raises InvalidGateway."""
     layout = layout_from(config)
     url = _local_url(layout) if config.settings else settings.SLIPWAY_GATEWAY_URL
+    files, counters = EnvoyFiles(layout), EnvoyCounters(layout)
     return GatewayBackend(
-        traffic=EnvoyFiles(layout),
-        metrics=EnvoyCounters(layout),
+        traffic=files,
+        metrics=counters,
+        access=files,
+        clients=counters,
         public_url=url,
         occupies=frozenset(f"port {port}" for port in (layout.port, layout.admin_port)),
     )

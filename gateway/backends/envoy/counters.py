@@ -6,12 +6,13 @@ from gateway.backends.envoy.admin import AdminClient
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.shared import SharedReading
 from gateway.backends.envoy.store import EnvoyFileStore
+from gateway.client_access import ClientReading
 from gateway.errors import UnknownRoute
 from gateway.traffic import TargetCounts
 
 
 class EnvoyCounters:
-    """A `TrafficMetrics`: what Envoy itself has counted since it started."""
+    """A `TrafficMetrics` and a `ClientMetrics`: what Envoy itself has counted since it started."""
 
     def __init__(
         self, layout: EnvoyFileLayout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -29,6 +30,13 @@ class EnvoyCounters:
         if taken_after is None:
             return readings.counts_of(route, self._read({route: targets}))
         return readings.counts_of(route, self._shared.of(route, targets, taken_after=taken_after))
+
+    def clients(self) -> ClientReading:
+        begun = self._clock()
+        with self._admin.connected() as connection:
+            started = self._admin.epoch(connection)
+            numbers = self._admin.stats(connection, readings.CLIENTS)
+        return readings.clients_of(readings.EnvoyReading(begun, {}, started, numbers))
 
     def _read_judged(self, routes: Mapping[str, readings.Targets]) -> readings.EnvoyReading:
         return self._read(routes, readings.JUDGED)

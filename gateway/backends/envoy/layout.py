@@ -53,6 +53,10 @@ class EnvoyFileLayout:
     def routes(self) -> Path:
         return self.run_dir / "rds" / "routes.json"
 
+    def extension(self, name: str) -> Path:
+        """Return the file of a filter that is found by itself, in a directory of its own as endpoints are."""
+        return self.run_dir / "ecds" / name / "filter.json"
+
     @property
     def targets(self) -> Path:
         """Return the directory with one file per target: its workers as last observed, and when."""

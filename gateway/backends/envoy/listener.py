@@ -3,8 +3,9 @@
 from typing import Any
 
 from gateway.backends.envoy.abilities import COUNTED_AS, METADATA, ability_route
+from gateway.backends.envoy.client_access import NAMESPACE, discovered_filters
 from gateway.backends.envoy.layout import LISTENER, ROUTES, EnvoyFileLayout
-from gateway.backends.envoy.messages.access_log import AccessLog, Stat, StatsAccessLog
+from gateway.backends.envoy.messages.access_log import AccessLog, CounterStat, Stat, StatsAccessLog
 from gateway.backends.envoy.messages.base import Typed, extension, typed
 from gateway.backends.envoy.messages.listener import (
     CidrRange,
@@ -31,7 +32,9 @@ def render_listener(layout: EnvoyFileLayout, *, routes: RouteConfiguration | Non
         "stat_prefix": STATS_PREFIX,
         "server_name": "slipway",
         "http_filters": [
-            extension("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router")
+            # Their files are ours and data alone: routes are judged without them.
+            *(discovered_filters(layout) if routes is None else ()),
+            extension("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router"),
         ],
         "access_log": _access_logs(layout),
         # Counts a request when it arrives as well.
@@ -88,15 +91,15 @@ def listener_messages(layout: EnvoyFileLayout) -> list[Typed]:
 
 
 def _access_logs(layout: EnvoyFileLayout) -> list[AccessLog]:
-    ended = _log_type("DownstreamEnd")
-    by_ability = _expression(f"xds.route_name.endsWith('{ability_route('')}')")
+    ended = _all(_log_type("DownstreamEnd"), _REFUSED_NOT)
     return [
         _stats(_TAGS, _log_type("DownstreamStart"), counters=["routed"]),
         *_stats_of_ended(_TAGS, ended),
-        *_stats_of_ended(_ABILITY_TAGS, ended, by_ability),
+        *_stats_of_ended(_ABILITY_TAGS, ended, _BY_ABILITY),
+        *_stats_of_clients(ended),
         {
             "name": "envoy.access_loggers.file",
-            "filter": ended,
+            "filter": _log_type("DownstreamEnd"),
             "typed_config": typed(
                 "envoy.extensions.access_loggers.file.v3.FileAccessLog",
                 {"path": str(layout.access_log), "log_format": {"json_format": _LINE}},
@@ -112,6 +115,7 @@ _LINE = {
     "method": "%REQ(:METHOD)%",
     "path": "%PATH(NQ)%",
     "route": "%ROUTE_NAME%",
+    "key": f"%DYNAMIC_METADATA({NAMESPACE}:key)%",
     "target": "%UPSTREAM_CLUSTER%",
     "worker": "%UPSTREAM_HOST%",
     "version": "%RESP(X-SLIPWAY-VERSION)%",
@@ -136,7 +140,7 @@ def _stats_of_ended(tags: StatTags, *which: dict[str, Any]) -> list[AccessLog]:
     return [
         _stats(tags, _all(*which), counters=["ended"]),
         _stats(tags, _all(*which, _status("EQ", 0)), counters=["abandoned"]),
-        _stats(tags, _all(*which, _any(_status("GE", 500), _flags(CUT_OFF))), counters=["errors"]),
+        _stats(tags, _all(*which, _FAILED), counters=["errors"]),
         _stats(tags, _all(*which, _flags(CUT_OFF), _status("LE", 499)), counters=["broken"]),
         _stats(
             tags,
@@ -150,19 +154,39 @@ def _stats_of_ended(tags: StatTags, *which: dict[str, Any]) -> list[AccessLog]:
     ]
 
 
+def _stats_of_clients(ended: dict[str, Any]) -> list[AccessLog]:
+    """By the key that came with the request; `-` stands for the target of one that no worker got."""
+    by_service = [("key", f"%DYNAMIC_METADATA({NAMESPACE}:key)%"), ("target", "%UPSTREAM_CLUSTER_RAW%")]
+    by_ability = [by_service[0], _ABILITY_TAGS[0]]
+    tokens = {
+        name: f"%DYNAMIC_METADATA({NAMESPACE}:{name})%" for name in ("prompt_tokens", "completion_tokens")
+    }
+    refused = _all(_log_type("DownstreamEnd"), _REFUSED)
+    logs = [_stats(by_service, refused, counters=["client_refused"])]
+    for tags, which in ((by_service, _BY_SERVICE), (by_ability, _BY_ABILITY)):
+        logs += [
+            _stats(tags, _all(ended, which), counters=["client_requests"], sums=tokens),
+            _stats(tags, _all(ended, which, _FAILED), counters=["client_errors"]),
+        ]
+    return logs
+
+
 def _stats(
     tags: StatTags,
     when: dict[str, Any],
     *,
     counters: list[str] | None = None,
+    sums: dict[str, str] | None = None,
     histograms: dict[str, str] | None = None,
 ) -> AccessLog:
     def stat(name: str) -> Stat:
         return {"name": name, "tags": [{"name": tag, "value_format": value} for tag, value in tags]}
 
+    counted: list[CounterStat] = [{"stat": stat(name), "value_fixed": 1} for name in counters or []]
+    counted += [{"stat": stat(name), "value_format": value} for name, value in (sums or {}).items()]
     body: StatsAccessLog = {
         "stats_scope": {"prefix": STATS_PREFIX},
-        "counters": [{"stat": stat(name), "value_fixed": 1} for name in counters or []],
+        "counters": counted,
         "histograms": [
             {"stat": stat(name), "unit": "Microseconds", "value_format": value}
             for name, value in (histograms or {}).items()
@@ -209,6 +233,24 @@ def _expression(text: str) -> dict[str, Any]:
     }
 
 
+_BY_ABILITY = _expression(f"xds.route_name.endsWith('{ability_route('')}')")
+_BY_SERVICE = _expression(
+    f"!xds.route_name.endsWith('{ability_route('')}') && !xds.route_name.startsWith('-')"
+)
+_FAILED = _any(_status("GE", 500), _flags(CUT_OFF))
+
+
+def _refused(value: str) -> dict[str, Any]:
+    matcher = {
+        "filter": NAMESPACE,
+        "path": [{"key": "refused"}],
+        "value": {"string_match": {"exact": value}},
+    }
+    return {"metadata_filter": {"matcher": matcher, "match_if_key_not_found": value == "0"}}
+
+
+_REFUSED, _REFUSED_NOT = _refused("1"), _refused("0")
+"""For want of a key, or for its limit: no version has to do with such requests."""
 # The details change when either side broke off; only whole answers have both ends of a duration.
 _WHOLE_AND_GOOD = _expression("response.code_details == 'via_upstream' && response.code < 400")
 
@@ -246,6 +288,15 @@ def _local_replies() -> LocalReplyConfig:
                 "No such service",
                 "No service answers to this path. Paths read /<service>/..., for example /chat/v1/models.",
             ),
+            reply(
+                _status("EQ", 429),
+                429,
+                "The limit of this key is reached",
+                "The key may be used for so many requests and tokens a minute only. x-ratelimit-reset says "
+                "after how many seconds to try again.",
+            ),
+            reply(_status("EQ", 401), 401, "A key is needed", "%LOCAL_REPLY_BODY%"),
+            reply(_status("EQ", 403), 403, "This key may not use the service", "%LOCAL_REPLY_BODY%"),
             reply(
                 _flags(["UH", "NC"]),
                 503,

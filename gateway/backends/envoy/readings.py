@@ -10,6 +10,7 @@ from typing import Any
 from gateway.backends.envoy.abilities import COUNTED_AS
 from gateway.backends.envoy.listener import STATS_PREFIX
 from gateway.backends.envoy.routes import forced
+from gateway.client_access import ClientCounts, ClientReading
 from gateway.latency import BOUNDS_MS, Histogram
 from gateway.traffic import TargetCounts
 
@@ -79,6 +80,19 @@ def counts_of(route: str, reading: EnvoyReading) -> dict[str, TargetCounts]:
             in_flight=max(in_flight, 0),
         )
     return found
+
+
+_CLIENT = re.compile(rf"{STATS_PREFIX}\.(\w+)\.key\.(\w+)\.target\.(.+)")
+CLIENTS = rf"^{STATS_PREFIX}\.[a-z_]+\.key\."
+
+
+def clients_of(reading: EnvoyReading) -> ClientReading:
+    """Counts by target and key."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for name, value in reading.numbers.items():
+        if match := _CLIENT.fullmatch(name):
+            found.setdefault((match[3], match[2]), {})[match[1].removeprefix("client_")] = int(value)
+    return ClientReading(reading.started, {of: ClientCounts(**numbers) for of, numbers in found.items()})
 
 
 def _key(name: str, target: str, route: str) -> str:

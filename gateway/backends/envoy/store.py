@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from gateway.backends.envoy.client_access import filter_messages
 from gateway.backends.envoy.files import held, read_json, replace_json
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.messages.base import DiscoveryResponse, Typed
 from gateway.backends.envoy.routes import endpoint_messages
 from gateway.backends.state import GatewayState
+from gateway.client_access import ClientAccess
 from gateway.errors import GatewayError
 from gateway.routes import WorkerEndpoint
 
@@ -81,6 +83,14 @@ class EnvoyFileStore:
             if not self.layout.endpoints(target).exists():
                 seen = self.observation(target)
                 self.put_endpoints(target, seen.endpoints if seen else ())
+
+    def ensure_filters(self) -> None:
+        """Give each filter a file, without which Envoy answers nothing; keys come with the first look."""
+        for name, resources in filter_messages(ClientAccess()).items():
+            path = self.layout.extension(name)
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.put(path, resources)
 
     def put_endpoints(
         self, target: str, endpoints: Sequence[WorkerEndpoint], *, taken: str | None = None

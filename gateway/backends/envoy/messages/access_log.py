@@ -21,9 +21,10 @@ class Stat(TypedDict):
     tags: list[StatTag]
 
 
-class CounterStat(TypedDict):
+class CounterStat(TypedDict, total=False):
     stat: Stat
     value_fixed: int
+    value_format: str
 
 
 class HistogramStat(TypedDict):
