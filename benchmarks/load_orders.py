@@ -11,8 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from benchmarks import deploying, load_tokens, selectors
-from benchmarks.load import aiperf
-from benchmarks.load.builtin import cores_for
+from benchmarks.load import aiperf, builtin
 from benchmarks.load.max_rate import MOST_PROBES
 from benchmarks.models import BenchmarkRun
 from benchmarks.spec import spec_of
@@ -28,6 +27,7 @@ PACKAGE_INDEXES = ("PIP_*", "UV_*", "HOME", "*_proxy", "*_PROXY", "SSL_CERT_FILE
 SLACK_SECONDS = 600
 """Beyond the windows and their timeouts a generator may take so long before it is ended."""
 MEMORY_BYTES = 4 * 1024**3
+"""Of a generator in a cluster, with either engine."""
 
 
 def order_of(run: BenchmarkRun) -> dict[str, Any]:
@@ -64,8 +64,10 @@ def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> Job
     scenario = run.benchmark.scenario.load
     windows = MOST_PROBES if scenario.find_max_rate else len(scenario.rates)
     wall_seconds = 2 * scenario.least_seconds + windows * scenario.timeout_seconds + SLACK_SECONDS
+    cores = builtin.cores_for(scenario)
     if order["engine"] == LoadEngineKind.AIPERF:
         wall_seconds += aiperf.longest_overhead_seconds(windows)
+        cores = aiperf.cores_for(scenario)
     if place is None:
         return JobSpec(
             op_key=op_key,
@@ -86,7 +88,7 @@ def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> Job
         op_key=op_key,
         owner=owner(run),
         argv=("python", "-m", "benchmarks.load", "--fetch", place.runner.input_file),
-        limits=JobLimits(wall_seconds=wall_seconds, cpus=cores_for(scenario), memory_bytes=MEMORY_BYTES),
+        limits=JobLimits(wall_seconds=wall_seconds, cpus=cores, memory_bytes=MEMORY_BYTES),
         container=JobContainer(machines=tuple(machines)),
     )
     if place.runner.observe(spec.name).state is JobState.GONE:

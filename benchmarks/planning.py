@@ -18,7 +18,6 @@ from benchmarks.search.staged import FINALISTS
 from benchmarks.service_target import ServiceTarget, capped
 from benchmarks.spec import MOST_RUNS, BenchmarkSpec, CellPlan, SpecFaults, iter_cells, spec_of
 from benchmarks.states import LoadEngineKind, Strategy
-from clusters.backends.kinds import abilities_of
 from clusters.errors import ClusterMissing, NoImageFits
 from clusters.images import foresee_image
 from clusters.models import Cluster
@@ -80,10 +79,6 @@ def plan_benchmark(
     if read and load and read.load_engine == LoadEngineKind.AIPERF and load.is_closed_loop and load.seconds:
         faults["scenario.seconds"] = _(
             "With AIPerf, fixed concurrency needs requests per window, not seconds."
-        )
-    if read and place and read.load_engine == LoadEngineKind.AIPERF and abilities_of(place.kind).has_pods:
-        faults["load_engine"] = _(
-            "AIPerf runs beside the control plane only: use the built-in engine on this cluster."
         )
     if read and read.strategy == Strategy.OPTUNA and not bayesian.is_installed():
         faults["strategy"] = _("optuna is not installed on the server: pip install 'slipway[optuna]'.")

@@ -29,6 +29,8 @@ from common.jobs.notes import DIRECTORY
 from common.jobs.run import Running, read_json, run
 from serving.environments import EnvironmentNotMade
 
+ENVIRONMENTS_VARIABLE = "SLIPWAY_ENVIRONMENTS"
+
 
 def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
     """Carry out the order `{scenario, addresses, model, token?, price_per_hour?, engine?, environments?,
@@ -83,7 +85,9 @@ def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
     def tell(stage: str, window: int, rate: float) -> None:
         control_plane.tell({"stage": stage, "window": window, "rate": rate})
 
-    order = {**control_plane.read(), "environments": str(directory / "environments")}
+    # Those of its image; one that is not there is made for this job alone.
+    environments = os.environ.get(ENVIRONMENTS_VARIABLE) or str(directory / "environments")
+    order = {**control_plane.read(), "environments": environments}
     result = _measured(order, directory, tell)
     control_plane.hand_in(directory / records.RECORDS_FILE, result)
     return result

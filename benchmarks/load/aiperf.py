@@ -225,11 +225,24 @@ def longest_overhead_seconds(windows: int) -> float:
 def workers(scenario: LoadScenario, rate: float, cores: int | None = None) -> int:
     """Return how many of its processes make this load. Raises TooFewCores."""
     cores = cores or len(os.sched_getaffinity(0))
-    tokens = scenario.output.mean if scenario.streaming else 0
-    needed = math.ceil(rate * (REQUEST_CPU_SECONDS + tokens * TOKEN_CPU_SECONDS) / MOST_BUSY)
+    needed = _workers_at(scenario, rate)
     if needed > cores:
-        raise TooFewCores.of(rate, tokens, needed, cores)
-    return max(1, needed)
+        raise TooFewCores.of(rate, _streamed_tokens(scenario), needed, cores)
+    return needed
+
+
+def cores_for(scenario: LoadScenario) -> int:
+    """Return how many cores the load takes at its highest rate, with one for what is not a worker of it."""
+    return 1 + (1 if scenario.is_closed_loop else _workers_at(scenario, max(scenario.rates)))
+
+
+def _workers_at(scenario: LoadScenario, rate: float) -> int:
+    each = REQUEST_CPU_SECONDS + _streamed_tokens(scenario) * TOKEN_CPU_SECONDS
+    return max(1, math.ceil(rate * each / MOST_BUSY))
+
+
+def _streamed_tokens(scenario: LoadScenario) -> float:
+    return scenario.output.mean if scenario.streaming else 0
 
 
 def _raw_records(place: Path) -> Iterator[Mapping[str, Any]]:

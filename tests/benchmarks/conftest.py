@@ -99,6 +99,12 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validity, "RULES", calm)
 
 
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a run's tests make the environments that they ask for, once."""
+    return tmp_path_factory.mktemp("environments")
+
+
 @pytest.fixture
 def scene(
     db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch

@@ -17,8 +17,7 @@ from tests.benchmarks.scripted_server import Script, scripted_server
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> AiperfEngine:
-    environments = tmp_path_factory.mktemp("environments")
+def engine(environments: Path, tmp_path_factory: pytest.TempPathFactory) -> AiperfEngine:
     return AiperfEngine(environments, tmp_path_factory.mktemp("aiperf"))
 
 

@@ -148,12 +148,15 @@ def order_in(scene: KubernetesBenchmarks, pod: dict[str, Any]) -> ThroughTheTest
     return ThroughTheTestClient(told["url"], told["token"], patience_seconds=0)
 
 
-def play(scene: KubernetesBenchmarks, pod: dict[str, Any], directory: Path) -> None:
-    """Do what the program of a generator's pod does, with a scripted server where the addresses lead."""
+def play(
+    scene: KubernetesBenchmarks, pod: dict[str, Any], directory: Path, *, environments: Path | None = None
+) -> None:
+    """Do what the program of a generator's pod does, with a scripted server where the addresses lead.
+    `environments`: of its image."""
     control_plane = order_in(scene, pod)
     directory.mkdir()
     with scripted_server(Script(ttft=0.005, tpot=0.001)) as server:
-        order = {**control_plane.read(), "addresses": [server.url]}
+        order = {**control_plane.read(), "addresses": [server.url], "environments": str(environments)}
         result = generator.measure(order, directory, lambda *told: control_plane.tell(
             dict(zip(("stage", "window", "rate"), told, strict=True))
         ))  # fmt: skip
@@ -190,6 +193,27 @@ def test_two_kinds_of_machines_are_loaded_from_a_third(scene: KubernetesBenchmar
     assert BenchmarkRecords.objects.count() == 2
     assert not scene.leftovers()
     assert not BenchmarkLoadToken.objects.filter(token__revoked_at=None).exists()
+
+
+@pytest.mark.slow
+def test_aiperf_is_the_generator_in_the_cluster_where_it_is_asked_for(
+    scene: KubernetesBenchmarks, tmp_path: Path, environments: Path
+) -> None:
+    scene.server.kubelets.behaviour_of = lambda pod: (
+        "succeed" if pod["metadata"]["name"] in scene.done else "run"
+    )
+    row = scene.begin("a100", load_engine="aiperf")
+    scene.until(lambda: bool(scene.generators()))
+    (pod,) = scene.generators()
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"]["limits"]["cpu"] == "2", "a worker's core, and one for its other processes"
+    play(scene, pod, tmp_path / "load", environments=environments)
+    scene.until(lambda: scene.ended(row))
+    run = BenchmarkRun.objects.get()
+    assert (row.state, run.state) == (BenchmarkState.FINISHED, RunState.VALID), run.violations
+    assert run.environment["load_engine"] == "aiperf"
+    assert run.figures.get(name="goodput").value == pytest.approx(40, rel=0.2)
+    assert not scene.leftovers()
 
 
 def test_a_generator_speaks_for_its_run_while_that_measures(scene: KubernetesBenchmarks) -> None:
