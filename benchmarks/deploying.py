@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,10 +18,11 @@ from clusters.backends.base import ClusterBackend
 from clusters.backends.extras import ClusterJobPlace, SupportsClusterJobs
 from clusters.backends.kinds import abilities_of
 from clusters.errors import DeploymentMissing
-from clusters.models import Cluster, Gpu, Worker
+from clusters.models import Cluster, Deployment, Gpu, Worker
 from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.actor import Actor
+from images.models import RuntimeImage
 
 EXPORTER_PORTS = (9100, 9400)
 """Ports of a machine where node_exporter and dcgm-exporter listen unless they are told otherwise."""
@@ -132,8 +134,9 @@ def system_sources(name: str, servers: Sequence[str]) -> dict[str, Any]:
 
 
 def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
-    """Return the machines, GPUs, image and flags that the run is measured with."""
+    """Return the machines, GPUs, engine, image and flags that the run is measured with."""
     status = fleet.deployment_status(name)
+    made = Deployment.objects.select_related("cluster").get(name=name)
     workers = Worker.objects.filter(deployment__name=name, node__isnull=False)
     nodes = list(workers.values_list("node", "node__name").order_by("node__name").distinct())
     gpus = Gpu.objects.filter(node__in=[pk for pk, _ in nodes]).values_list("name", "driver").order_by("pk")
@@ -145,8 +148,20 @@ def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
         "machines": [node for _, node in nodes],
         "gpu": next((f"{gpu}, driver {driver}" for gpu, driver in gpus), "") if per_worker else "",
         "gpus": per_worker * int(run.cell.parameters.get("replicas", 1)),
+        "engine": f"{made.engine} {_engine_version(made)}".strip(),
         "image": status.image_reference,
         "restarts": status.restarts,
         "workers": sorted(worker.name for worker in status.workers),
-        "flags": dict(run.cell.parameters),
+        "flags": {**made.settings, "slots": made.slots, "replicas": made.replicas, "device": made.device},
     }
+
+
+def _engine_version(made: Deployment) -> str:
+    """Return the release of its engine: as its image says, or as it is installed beside the control plane."""
+    if digest := made.image_reference.partition("@")[2]:
+        found = RuntimeImage.objects.filter(digest=digest).values_list("engine_version", flat=True)
+        return found.first() or ""
+    if made.engine == "transformers" and not abilities_of(made.cluster.kind).has_pods:
+        with suppress(PackageNotFoundError):
+            return version(made.engine)
+    return ""

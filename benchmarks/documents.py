@@ -34,6 +34,7 @@ def document_of(benchmark: Benchmark) -> dict[str, Any]:
         "scenario": benchmark.scenario.content,
         "scenario_digest": benchmark.scenario.digest,
         "spec": benchmark.spec,
+        "estimates": benchmark.estimates,
         "conclusion": benchmark.conclusion,
         "cells": [cell_document(cell, by_cell[cell.pk], estimates.get(cell.pk, ())) for cell in cells],
         "runs": [run_document(run, selectors.value_of(run, spec)) for run in runs],
@@ -52,6 +53,7 @@ def cell_document(
         "parameters": cell.parameters,
         "digest": cell.digest,
         "refusal": cell.refusal,
+        "prior": cell.prior,
         "runs": len(runs),
         "figures": [
             {"rate": one.rate, "name": one.name, "unit": one.unit, **asdict(one.value)} for one in estimates

@@ -10,7 +10,7 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from benchmarks.load.scenario import MOST_RATES
 from benchmarks.spec import MOST_REPEATS
-from benchmarks.states import ARRIVALS, LoadEngineKind, ObjectiveKind, Strategy
+from benchmarks.states import ARRIVALS, LoadEngineKind, ObjectiveKind, PriorKind, Strategy
 from benchmarks.statistics import LEAST_REPEATS
 from clusters.models import Cluster
 from common.actor import Actor
@@ -101,6 +101,13 @@ class NewBenchmarkForm(forms.Form):
     share = forms.FloatField(initial=0.95, label=_("Share within targets"))
     objective = forms.ChoiceField(choices=ObjectiveKind.choices, label=_("Objective"))
     strategy = forms.ChoiceField(choices=Strategy.choices, label=_("Strategy"))
+    prior = forms.ChoiceField(
+        choices=PriorKind.choices,
+        initial=PriorKind.ROOFLINE,
+        required=False,
+        label=_("Prior"),
+        help_text=_("What orders configurations of a staged search before anything is measured."),
+    )
     load_engine = forms.ChoiceField(choices=LoadEngineKind.choices, label=_("Load engine"))
     repeats = forms.IntegerField(
         min_value=1,
@@ -172,6 +179,7 @@ class NewBenchmarkForm(forms.Form):
                 "constraints": [given["constraints"]] if given["constraints"] else [],
             },
             "strategy": given["strategy"],
+            "prior": given["prior"] or PriorKind.ROOFLINE,
         }
 
 

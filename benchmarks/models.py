@@ -34,7 +34,7 @@ class BenchmarkScenario(TeamRow):
         return scenario_of(self.content)
 
 
-class Benchmark(TeamRow, Reconciled):
+class Benchmark(TeamRow, Reconciled, RunsJob):
     """Configurations of a deployment, run under one scenario and compared."""
 
     scenario = models.ForeignKey(BenchmarkScenario, on_delete=models.PROTECT, related_name="+")
@@ -52,6 +52,13 @@ class Benchmark(TeamRow, Reconciled):
     """Which configuration to use, and how sure that is: see `conclusion`."""
     resource = models.UUIDField(null=True, editable=False)
     """Uid of the custom resource that ordered it; None: it was ordered here."""
+    estimates = models.JSONField(null=True, editable=False)
+    """`{by, cells, refused, failed}` of AIConfigurator: for how many cells it told a prior, and why not for
+    others; None: it was not asked so far."""
+    # Those of the mixin, for a table that is older.
+    job = models.CharField(max_length=63, blank=True, default="", db_default="", editable=False)
+    job_host = models.CharField(max_length=255, blank=True, default="", db_default="", editable=False)
+    launches = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     objects = BenchmarkRows.as_manager()
 

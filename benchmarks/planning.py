@@ -12,12 +12,13 @@ from accounts.services.rights import require
 from accounts.states import Right
 from benchmarks import selectors
 from benchmarks.errors import InvalidBenchmark
+from benchmarks.estimate_orders import estimates_refusal
 from benchmarks.load.scenario import LoadScenario, ScenarioFaults, scenario_of
 from benchmarks.search import bayesian
 from benchmarks.search.staged import FINALISTS
 from benchmarks.service_target import ServiceTarget, capped
 from benchmarks.spec import MOST_RUNS, BenchmarkSpec, CellPlan, SpecFaults, iter_cells, spec_of
-from benchmarks.states import LoadEngineKind, Strategy
+from benchmarks.states import LoadEngineKind, PriorKind, Strategy
 from clusters.errors import ClusterMissing, NoImageFits
 from clusters.images import foresee_image
 from clusters.models import Cluster
@@ -82,6 +83,8 @@ def plan_benchmark(
         )
     if read and read.strategy == Strategy.OPTUNA and not bayesian.is_installed():
         faults["strategy"] = _("optuna is not installed on the server: pip install 'slipway[optuna]'.")
+    if read and place and read.prior == PriorKind.AICONFIGURATOR and (why := estimates_refusal(read, place)):
+        faults["prior"] = why
     if load is None or read is None or place is None:
         raise _invalid(faults)
     if read.target:

@@ -15,7 +15,7 @@ from benchmarks.constraints import BadConstraint, holds
 from benchmarks.figures import SAMPLE_FLOORS
 from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
 from benchmarks.service_target import ServiceTarget, service_target
-from benchmarks.states import LoadEngineKind, ObjectiveKind, Strategy
+from benchmarks.states import LoadEngineKind, ObjectiveKind, PriorKind, Strategy
 from benchmarks.statistics import LEAST_REPEATS
 from clusters.engine_settings import fault, setting_faults, settings_of
 from serving.engines.registry import ENGINES
@@ -32,7 +32,7 @@ DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
 }
 """Parameters of the deployment, beside those of its engine."""
 DEFAULT_SLOTS = 8
-OF_DEPLOYED = frozenset({"versions", "space", "strategy", "device"})
+OF_DEPLOYED = frozenset({"versions", "space", "strategy", "prior", "device"})
 """Fields of servers that the benchmark deploys itself."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RANGE_ENDS = frozenset({"least", "most"})
@@ -93,6 +93,7 @@ class BenchmarkSpec:
     space: SearchSpace = SearchSpace()
     objective: BenchmarkObjective = BenchmarkObjective()
     strategy: str = Strategy.GRID
+    prior: str = PriorKind.ROOFLINE
     load_engine: str = LoadEngineKind.BUILTIN
     repeats: int = LEAST_REPEATS
     budget: RunBudget = RunBudget()
@@ -169,6 +170,8 @@ def _read_rest(values: dict[str, Any], faults: dict[str, str]) -> None:
         values["objective"] = _objective(values["objective"], faults)
     if values.get("strategy", Strategy.GRID) not in Strategy.values:
         faults["strategy"] = _one_of(Strategy.values)
+    if values.get("prior", PriorKind.ROOFLINE) not in PriorKind.values:
+        faults["prior"] = _one_of(PriorKind.values)
     if values.get("load_engine", LoadEngineKind.BUILTIN) not in LoadEngineKind.values:
         faults["load_engine"] = _one_of(LoadEngineKind.values)
     _whole("repeats", values, 1, MOST_REPEATS, faults)

@@ -38,6 +38,13 @@ class Strategy(TextChoices):
     OPTUNA = "optuna", _("Bayesian search (optuna)")
 
 
+class PriorKind(TextChoices):
+    """What orders configurations before anything is measured of them; see `prior`."""
+
+    ROOFLINE = "roofline", _("Roofline")
+    AICONFIGURATOR = "aiconfigurator", "AIConfigurator"  # untranslated
+
+
 class LoadEngineKind(TextChoices):
     """What sends the requests; see `load.engine.LoadEngine`."""
 

@@ -13,13 +13,15 @@ from benchmarks.deploying import ACTOR
 from benchmarks.evaluations import report_to_versions
 from benchmarks.events import BenchmarkBudgetSpent, BenchmarkEnded
 from benchmarks.models import Benchmark, BenchmarkRun
+from benchmarks.reconcilers.estimates import AwaitEstimates, StartEstimates, is_due
 from benchmarks.rounds import NextRun, PastRun, next_round
 from benchmarks.search import bayesian
 from benchmarks.search.staged import SearchCell, next_runs
 from benchmarks.spec import BenchmarkSpec, spec_of
 from benchmarks.states import BENCHMARK_ENDED, BENCHMARK_MOVES, BenchmarkState, Strategy
 from common import audit, events
-from common.reconcile import Operation, Reconciler, Step, StepOutcome, kernel, move, wait
+from common.jobs.steps import CollectJob, JobReconciler
+from common.reconcile import Operation, Step, StepOutcome, kernel, move, wait
 
 LOOK_EVERY = timedelta(seconds=1)
 
@@ -61,7 +63,7 @@ class Advance(Step[Benchmark]):
         return _ended(row, found, seen.spent, now)
 
 
-class BenchmarkReconciler(Reconciler[Benchmark]):
+class BenchmarkReconciler(JobReconciler[Benchmark]):
     model = Benchmark
     moves = BENCHMARK_MOVES
     right = Right.BENCHMARKS_WRITE
@@ -70,7 +72,11 @@ class BenchmarkReconciler(Reconciler[Benchmark]):
         return Benchmark.objects.select_related("scenario", "cluster", "team")
 
     def next_step(self, row: Benchmark, now: datetime) -> Step[Benchmark] | None:
-        return Advance() if row.state in (BenchmarkState.RUNNING, BenchmarkState.CANCELLING) else None
+        if row.state not in (BenchmarkState.RUNNING, BenchmarkState.CANCELLING):
+            return None
+        if row.state == BenchmarkState.RUNNING and is_due(row):
+            return AwaitEstimates(self.runner) if row.job else StartEstimates(self.runner)
+        return CollectJob(self.runner) if row.job else Advance()
 
     def on_move(self, row: Benchmark, to: str, note: str) -> None:
         audit.record(ACTOR, f"benchmark.{to}", subject=row, reason=note, team_id=row.team_id)

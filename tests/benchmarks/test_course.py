@@ -17,6 +17,7 @@ from benchmarks import documents, figures, selectors
 from benchmarks.load.records import read
 from benchmarks.models import Benchmark, BenchmarkLease, BenchmarkRun
 from benchmarks.services import cancel_benchmark
+from benchmarks.spec import DEFAULT_SLOTS
 from benchmarks.states import BenchmarkState, RunState
 from benchmarks.webhook_events import benchmark_payload
 from clusters.models import Deployment
@@ -52,6 +53,10 @@ def test_a_benchmark_deploys_loads_and_says_which_configuration_is_best(scene: B
     told = json.loads(json.dumps(documents.document_of(row)))
     schema = json.loads(Path("docs/benchmark-result.schema.json").read_text())
     jsonschema.validate(told, schema, jsonschema.Draft202012Validator)
+    assert runs[0].environment["engine"] == "echo"
+    assert runs[0].environment["flags"] == {
+        "token_seconds": 0.001, "slots": DEFAULT_SLOTS, "replicas": 1, "device": "auto",
+    }  # fmt: skip
     series = runs[0].system.content["series"]
     assert any(series["memory"]), "its machine was looked at"
     deployments = Deployment.objects.filter(service=f"bench-{row.pk}")
