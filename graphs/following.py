@@ -1,6 +1,6 @@
 """Workers follow the active plan, and plans follow what workers measure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
 from typing import Any
@@ -23,33 +23,40 @@ from graphs.workers import GraphWorker, ask, workers_of
 ACTOR = Actor.system("graphs")
 
 
-def wanted_plan(graph: Graph, workers: int) -> dict[str, Any] | None:
-    """Return the plan that each worker should run; None: there is none, or it is for several machines."""
+def wanted_plans(graph: Graph, workers: Sequence[GraphWorker]) -> dict[GraphWorker, dict[str, Any]]:
+    """Return the plan that each worker should run: those of a machine share its plan. Empty: there is none,
+    or it is for several machines."""
     plan = active_plan(graph)
     if plan is None or plan.digest != graph.digest or len(machines_of(plan.result["plan"])) > 1:
-        return None
-    pending = settings.SLIPWAY_GRAPH_PENDING_ITEMS
-    if pending:
-        workers = sum(len(workers_of(one)) for one in Graph.objects.filter(team=graph.team_id))
-    return worker_plan(plan.runtime, description_of(graph), pending=pending, workers=workers)
+        return {}
+    waiting = 0
+    if pending := settings.SLIPWAY_GRAPH_PENDING_ITEMS:
+        of_team = sum(len(workers_of(one)) for one in Graph.objects.filter(team=graph.team_id))
+        waiting = max(1, pending // max(1, of_team))
+    description = description_of(graph)
+    machines: dict[str, list[GraphWorker]] = {}
+    for worker in workers:
+        machines.setdefault(worker.machine, []).append(worker)
+    return {
+        worker: worker_plan(plan.runtime, description, number=number, of=len(several), waiting=waiting)
+        for several in machines.values()
+        for number, worker in enumerate(several)
+    }
 
 
 def give_plan(graph: Graph, check: Callable[[], None]) -> None:
     """Send the active plan to workers that ran another one when they were last asked. `check` raises when
     somebody else has the graph by now."""
     known = {one["name"]: one for one in graph.look.get("workers", ())}
-    behind: list[GraphWorker] = []
+    behind: dict[GraphWorker, dict[str, Any]] = {}
     workers = [one for one in workers_of(graph) if known.get(one.name, {}).get("is_current")]
-    wanted = wanted_plan(graph, len(workers)) if workers else None
-    if wanted is None:
-        return
-    for worker in workers:
+    for worker, wanted in wanted_plans(graph, workers).items() if workers else ():
         one = known[worker.name]
         if one["plan"] != digest_of(wanted) and not one["is_switching"]:
-            behind.append(worker)
+            behind[worker] = wanted
     if behind:
         check()
-    for worker in behind:
+    for worker, wanted in behind.items():
         try:
             ask(worker, "/plan", query={"waits": "0"}, body=wanted, is_change=True)
         except (Unavailable, NotOfWorker):

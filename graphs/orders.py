@@ -12,7 +12,7 @@ from graphs.models import Graph, TaskProfile
 from graphs.planning.documents import request_of
 from graphs.planning.model import GraphPlanningError
 from serving.graphs.description import LONGEST_WAIT_MS, GraphDescription
-from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
+from serving.graphs.plan import LEAST_BYTES, EntryLimits, GraphPlan, TaskPlan
 
 LEAST_ITEMS = 16
 
@@ -140,10 +140,27 @@ def machines_of(plan: Mapping[str, Any]) -> set[str]:
 
 
 def worker_plan(
-    runtime: Mapping[str, Any], graph: GraphDescription, *, pending: int, workers: int
+    runtime: Mapping[str, Any], graph: GraphDescription, *, number: int, of: int, waiting: int
 ) -> dict[str, Any]:
-    """Return the plan as one of several workers takes it. `pending`: items of the team that may wait, which
-    its workers share; 0: no limit."""
+    """Return the plan as worker `number` takes it, one of `of` that share the plan of a machine.
+
+    Each has at least one process per task, so that more workers than replicas take more than the plan.
+    `waiting`: items that may wait at this one; 0: no limit.
+    """
     plan = GraphPlan.parse(runtime, graph)
-    waiting = max(1, pending // max(1, workers)) if pending else 0
-    return replace(plan, entry=replace(plan.entry, waiting=waiting)).document()
+    tasks = {
+        name: replace(
+            one,
+            replicas=len(range(number, one.replicas, of)) or 1,
+            gpus=one.gpus[number::of] or one.gpus,
+            cores=one.cores[number::of] or one.cores,
+        )
+        for name, one in plan.tasks.items()
+    }
+    entry = replace(
+        plan.entry,
+        items=ceil(plan.entry.items / of),
+        bytes=max(LEAST_BYTES, plan.entry.bytes // of),
+        waiting=waiting,
+    )
+    return replace(plan, tasks=tasks, entry=entry).document()

@@ -14,6 +14,8 @@ from serving.graphs.description import LARGEST_BATCH, LONGEST_WAIT_MS, GraphDesc
 PLAN_FORMAT = 1
 MOST_PROCESSES = 4_096
 """Processes of one task."""
+LEAST_BYTES = 1 << 16
+"""Bytes that must fit inside at a time."""
 DEVICES_OF_PLANS = ("cpu", "cuda")
 
 
@@ -83,7 +85,7 @@ class GraphPlan:
             tasks={name: _task_plan(name, one, graph.task(name)) for name, one in tasks.items()},
             entry=EntryLimits(
                 items=entry.whole("items", low=1, high=100_000),
-                bytes=entry.whole("bytes", low=1 << 16),
+                bytes=entry.whole("bytes", low=LEAST_BYTES),
                 waiting=entry.whole("waiting") if "waiting" in entry.data else 0,
             ),
             graph=graph.name,

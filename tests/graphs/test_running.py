@@ -15,13 +15,15 @@ from common.reconcile import Kernel
 from graphs import services
 from graphs.errors import InvalidGraph
 from graphs.models import Graph
+from graphs.orders import worker_plan
 from graphs.planning.adaptation import corrected, factors, gain_of, rate_of
 from graphs.planning.documents import answer
 from graphs.reconcilers import GraphReconciler
+from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from tests.cast import SYSTEM, api, client_of, person, team
 from tests.clusters.world import version_of
 from tests.crash.harness import Clock
-from tests.graphs.world import MACHINE, REPORT, advance, figures, graph_of, planned
+from tests.graphs.world import MACHINE, REPORT, advance, description, figures, graph_of, planned
 from tests.serving.graphs.apps import DIFFICULT
 from tests.serving.runtime.rig import Asked, service
 
@@ -206,3 +208,17 @@ def test_measured_times_lower_the_rate_of_a_plan_and_a_better_one_must_pay_for_i
     dear = gain_of(1.0, 1.2, switch_seconds=900, horizon_seconds=3_600, share=0.1)
     cheap = gain_of(1.0, 1.2, switch_seconds=10, horizon_seconds=3_600, share=0.1)
     assert (dear.is_worth, cheap.is_worth) == (False, True)
+
+
+def test_workers_of_a_machine_share_its_plan() -> None:
+    graph = description()
+    tasks = {one.name: TaskPlan(replicas=1) for one in graph.tasks} | {
+        "Ocr": TaskPlan(replicas=5, device="cuda", gpus=(0, 0, 1, 1, 2))
+    }
+    whole = GraphPlan(tasks=tasks, entry=EntryLimits(items=17, bytes=1 << 30)).document()
+    shares = [worker_plan(whole, graph, number=number, of=2, waiting=8) for number in range(2)]
+    ocr = [one["tasks"]["Ocr"] for one in shares]
+    assert [one["replicas"] for one in ocr] == [3, 2]
+    assert sorted(ocr[0]["gpus"] + ocr[1]["gpus"]) == [0, 0, 1, 1, 2]
+    assert [one["entry"] for one in shares] == [{"items": 9, "bytes": 1 << 29, "waiting": 8}] * 2
+    assert all(one["tasks"]["Decode"]["replicas"] == 1 for one in shares), "each needs every task"
