@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from gateway.backends.configured import (
     figures_of_workers,
     is_elsewhere,
     metrics_of,
+    other_prometheus,
     prometheus_of,
     traffic_metrics_of,
 )
@@ -84,6 +86,19 @@ def scraped(cluster: Cluster, selectors: Sequence[str], *, seconds: int, until: 
     if (found := prometheus_of(cluster)) is None:
         return []
     return [one for each in selectors for one in found.scraped(each, seconds=seconds, until=until)]
+
+
+def queried(cluster: Cluster, query: str, *, url: str = "", at: float) -> dict[str, float]:
+    """Return the samples of an instant query by their labels as JSON. `url`: of another Prometheus than the
+    one by which the cluster's gateway counts. Raises GatewayUnreachable, InvalidGateway.
+    """
+    found = other_prometheus(url) if url else prometheus_of(cluster)
+    if found is None:
+        raise InvalidGateway(_("The gateway of %(cluster)s counts by no Prometheus.") % {"cluster": cluster})
+    return {
+        json.dumps(one["metric"], sort_keys=True): float(one["value"][1])
+        for one in found.ask(query, kind="vector", at=at)
+    }
 
 
 def gateways() -> QuerySet[Gateway]:

@@ -1,6 +1,6 @@
 """Whether the workers of a service count what a plan judges beside the gateway's counts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from django.utils.translation import gettext as _
 
@@ -13,26 +13,31 @@ from serving.protocol import ENGINES_WITH_ROUTES
 OF_ALL = ("ttft", "tpot")
 
 
-def not_declared(rules: JudgeRules, *, engine: str, versions: Sequence[Version]) -> str:
+def not_declared(
+    rules: JudgeRules, *, engine: str, versions: Sequence[Version], of_service: Collection[str]
+) -> str:
     """Why a release cannot be judged by what the rules name; empty: it can.
 
-    All versions must declare an indicator: where one does not, there is nothing to compare.
+    All versions must declare an indicator: where one does not, there is nothing to compare. `of_service`:
+    those that the service has, which others than its workers count.
     """
-    if rules.indicators and engine not in ENGINES_WITH_ROUTES:
+    indicators = [name for name in rules.indicators if name not in of_service]
+    if indicators and engine not in ENGINES_WITH_ROUTES:
         words = _(
             "The plan judges the indicator %(name)s, and workers of the engine %(engine)s have none: only "
-            "services of your own code declare indicators."
+            "services of your own code declare indicators. Add it to the service as one that is pushed or "
+            "queried."
         )
-        return words % {"name": next(iter(rules.indicators)), "engine": engine}
+        return words % {"name": indicators[0], "engine": engine}
     wanted_routes = (
         [of for of in rules.latencies if of not in OF_ALL] if engine in ENGINES_WITH_ROUTES else []
     )
-    if not (rules.indicators or wanted_routes):
+    if not (indicators or wanted_routes):
         return ""
     for version in versions:
         declared = declared_by_app(version)
         # None: its code has other names than literals. Then the analysis shows whether it is counted.
-        if name := _missing(rules.indicators, declared.indicators):
+        if name := _missing(indicators, declared.indicators):
             words = _(
                 "The plan judges the indicator %(name)s, which %(version)s does not declare (it declares: "
                 "%(names)s). Take it out of the plan, or release a version that declares it first."

@@ -147,6 +147,7 @@ WEBHOOK_EVENTS = (
 CHOICES = (
     ChoiceSet(states.ApprovalDecision),
     ChoiceSet(states.Halt),
+    ChoiceSet(states.IndicatorSource, schema="IndicatorSource"),
     ChoiceSet(states.PatchState, badges="pod_patch"),
     ChoiceSet(states.ReleaseHeader),
     ChoiceSet(states.ReleaseState, badges="release", schema="ReleaseState"),

@@ -15,6 +15,8 @@ from releases.approval_models import Approval as Approval
 from releases.approval_models import ApprovalDelegation as ApprovalDelegation
 from releases.environment_models import EnvironmentGraph as EnvironmentGraph
 from releases.environment_models import EnvironmentStage as EnvironmentStage
+from releases.indicator_models import PushedCount as PushedCount
+from releases.indicator_models import ServiceIndicator as ServiceIndicator
 from releases.messages import ReleaseMessage
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.pod_patch_models import PodPatch as PodPatch

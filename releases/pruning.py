@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile.pruning import PruningRule
-from releases.models import EvidencePoint
+from releases.models import EvidencePoint, PushedCount
 from releases.states import IN_MOTION
 
 
@@ -19,6 +19,10 @@ def _points(before: datetime) -> QuerySet[EvidencePoint]:
     return rows.exclude(release__state__in=IN_MOTION).order_by("pk")
 
 
+def _counts(before: datetime) -> QuerySet[PushedCount]:
+    return PushedCount.objects.filter(at__lt=before).order_by("pk")
+
+
 RULES = (
     PruningRule(
         EvidencePoint,
@@ -26,5 +30,12 @@ RULES = (
         "SLIPWAY_KEEP_EVIDENCE_DAYS",
         _points,
         kept=_("Charts of active releases stay, and the last verdict of every release."),
+    ),
+    PruningRule(
+        PushedCount,
+        _("Pushed counts of services' indicators"),
+        "SLIPWAY_KEEP_EVIDENCE_DAYS",
+        _counts,
+        kept=_("The evidence that was made of them stays with its release."),
     ),
 )

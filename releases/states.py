@@ -45,6 +45,13 @@ class ThresholdSource(TextChoices):
     PERSON = "person", _("Set by a person")
 
 
+class IndicatorSource(TextChoices):
+    """Who counts an indicator that a service has."""
+
+    PUSHED = "pushed", _("Pushed by REST")
+    PROMETHEUS = "prometheus", _("Prometheus queries")
+
+
 class PatchState(TextChoices):
     """State of a patch of a service's pods."""
 

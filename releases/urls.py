@@ -4,6 +4,7 @@ from releases.views import (
     adapters,
     delegations,
     environments,
+    indicators,
     plans,
     pod_patches,
     policies,
@@ -31,6 +32,10 @@ urlpatterns = [
     path("services/<str:name>/resume-automation/", services.resume, name="resume-automation"),
     path("services/<str:name>/adapters/", adapters.adapters_page, name="service-adapters"),
     path("services/<str:name>/adapters/<str:adapter>/unload/", adapters.unload, name="unload-adapter"),
+    path("services/<str:name>/indicators/", indicators.indicators_page, name="service-indicators"),
+    path(
+        "services/<str:name>/indicators/<str:indicator>/remove/", indicators.remove, name="remove-indicator"
+    ),
     path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),
     path("services/<str:name>/pods/", pod_patches.pods_page, name="service-pods"),
     path("services/<str:name>/pods/<int:pk>/approve/", pod_patches.decide_patch, {"decision": "approve"}),

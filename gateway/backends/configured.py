@@ -156,6 +156,11 @@ def prometheus_of(cluster: "Cluster") -> PrometheusQueries | None:
     return PrometheusQueries(settings, token=config.secrets.get(TOKEN, ""))
 
 
+def other_prometheus(url: str) -> PrometheusQueries:
+    """Return the Prometheus at an address that an indicator of a service names. Raises InvalidGateway."""
+    return PrometheusQueries(PrometheusSettings.read({"url": url}), within_seconds=2.0)
+
+
 def _of_kind(module: str, config: GatewayRowConfig) -> GatewayBackend:
     return cast(GatewayBackend, import_module(module).from_config(config))
 

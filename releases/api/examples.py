@@ -286,3 +286,23 @@ ADAPTER = {
     "problem": "",
 }
 NEW_ADAPTER = {"version": "pirate-lora:v3", "reason": "The campaign starts."}
+INDICATOR = {
+    "name": "refunds",
+    "source": "pushed",
+    "description": "Orders that were refunded within the hour.",
+    "all_query": "",
+    "bad_query": "",
+    "url": "",
+    "defined_by": "ada",
+    "defined_at": "2026-11-24T14:00:00Z",
+}
+NEW_INDICATOR = {
+    "source": "prometheus",
+    "description": "Searches without a click.",
+    "all_query": 'shop_searches_total{release="$version"}',
+    "bad_query": 'shop_searches_without_click_total{release="$version"}',
+    "url": "http://prometheus.monitoring:9090",
+}
+_STRETCH = {"version": "chat:v2", "at": "2026-11-24T14:05:00Z", "seconds": 60, "events": 420, "bad": 3}
+NEW_COUNTS = {"counts": [_STRETCH, {**_STRETCH, "version": "chat:v1", "events": 3900, "bad": 31}]}
+PUSHED = {"kept": 1, "known": 1, "different": []}

@@ -23,6 +23,12 @@ from releases.api.named import (
     version_named,
 )
 from releases.api.serializers.adapters import LoadAdapterSerializer, ServiceAdapterSerializer
+from releases.api.serializers.indicators import (
+    DefineIndicatorSerializer,
+    PushCountsSerializer,
+    PushResultSerializer,
+    ServiceIndicatorSerializer,
+)
 from releases.api.serializers.live import LiveQuerySerializer, LiveSerializer
 from releases.api.serializers.pod_patches import (
     NewPodPatchSerializer,
@@ -46,13 +52,14 @@ from releases.api.serializers.traffic import (
     TrafficSerializer,
 )
 from releases.filters import ServiceFilter
-from releases.models import PodPatch, Service
+from releases.models import PodPatch, Service, ServiceIndicator
 from releases.pages.live import live_at
 from releases.pages.traffic_charts import span_over
 from releases.selectors.adapters import adapters_of
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
 from releases.services.adapters import load_adapter, unload_adapter
 from releases.services.freezing import resume_automation
+from releases.services.indicators import CountedStretch, define_indicator, push_counts, remove_indicator
 from releases.services.pod_patch import (
     approve_patch,
     patch_of,
@@ -83,6 +90,8 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "reject_pod_patch": PodPatchDecisionSerializer,
         "withdraw_pod_patch": PodPatchDecisionSerializer,
         "load_adapter": LoadAdapterSerializer,
+        "define_indicator": DefineIndicatorSerializer,
+        "push_counts": PushCountsSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds"), "live": ("at",)}
     created_status = 202
@@ -104,6 +113,9 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "set_slow_threshold": Right.RELEASES_APPROVE,
         "load_adapter": Right.RELEASES_START,
         "unload_adapter": Right.RELEASES_START,
+        "define_indicator": Right.SERVICES_WRITE,
+        "remove_indicator": Right.SERVICES_WRITE,
+        "push_counts": Right.RELEASES_START,
     }
 
     def service_of(self, row: Service) -> str:
@@ -266,6 +278,42 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         name = self.kwargs["adapter"]
         unload_adapter(self.get_object(), actor=self.actor, name=name, **query.validated_data)
         return Response(status=204)
+
+    @extend_schema(responses=ServiceIndicatorSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"])
+    def indicators(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Indicators of a service that others than its workers count."""
+        rows = ServiceIndicator.objects.filter(service=self.get_object())
+        return Response(ServiceIndicatorSerializer(rows, many=True).data)
+
+    @extend_schema(responses=ServiceIndicatorSerializer)
+    @action(detail=True, methods=["put"], url_path="indicators/<str:indicator>")
+    def define_indicator(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Define an indicator, or change it; plans judge it by its name."""
+        service = self.get_object()
+        row = define_indicator(service, actor=self.actor, name=self.kwargs["indicator"], **self.given())
+        return Response(ServiceIndicatorSerializer(row).data)
+
+    @extend_schema(request=None, parameters=[WhyDeleted], responses={204: None})
+    @define_indicator.mapping.delete
+    def remove_indicator(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Remove an indicator with its counts."""
+        query = WhyDeleted(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        name = self.kwargs["indicator"]
+        remove_indicator(self.get_object(), actor=self.actor, name=name, **query.validated_data)
+        return Response(status=204)
+
+    @extend_schema(responses=PushResultSerializer)
+    @action(detail=True, methods=["post"], url_path="indicators/<str:indicator>/counts")
+    def push_counts(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Push counts of an indicator, by version and stretch of time; pushing twice or late does no harm."""
+        given = self.given()["counts"]
+        versions = {label: version_labelled(self, label) for label in {one["version"] for one in given}}
+        stretches = [CountedStretch(**{**one, "version": versions[one["version"]]}) for one in given]
+        service, name = self.get_object(), self.kwargs["indicator"]
+        found = push_counts(service, actor=self.actor, indicator=name, counts=stretches)
+        return Response(PushResultSerializer(found).data)
 
     @extend_schema(responses=SlowThresholdSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="slow-thresholds")

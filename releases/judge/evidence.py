@@ -15,6 +15,8 @@ OUTAGE_REQUESTS = 20
 """Above this share of bad answers, both sides together, in an increment of at least so many requests or in
 the latest stretches, no ratio is certified: an outage that everybody suffers makes good and bad look alike.
 Choosing by the total alone keeps the bets fair: given the total, they still are."""
+LATE_BAD = 2
+"""Bad answers among the candidate's latest requests that make a share; a single one is an accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,15 @@ class IndicatorEvidence:
             )
         return replace(self, compared_bad=compared_bad, reject_bets=bets, accept_ratio_bets=accept_bets)
 
+    def is_frequent(self, indicator: IndicatorRules, rules: JudgeRules) -> bool:
+        """Whether enough of the candidate's answers are bad to roll it back, of all or of the latest."""
+        least = indicator.roll_back_min_percent / 100
+        # Hours of good answers must not hide what began a minute ago.
+        lately = self.lately.sides.candidate
+        return self.totals.candidate.share >= least or (
+            lately.bad >= LATE_BAD * rules.requests_per_session and lately.share >= least
+        )
+
     def in_outage(self, rules: IndicatorRules) -> bool:
         """Whether both sides together have failed of late: then what passed before says nothing of now."""
         if not rules.has_outages:
@@ -240,6 +251,8 @@ class JudgeEvidence:
     """Slower than this is slow; None until stable has shown its usual speed."""
     latency_thresholds_ms: Mapping[str, float] = field(default_factory=dict)
     """The same by route, as the workers count it, `ttft` and `tpot`."""
+    mean_peak: float = -math.inf
+    """The highest that `log_mean` has been."""
 
     @classmethod
     def start(cls, rules: JudgeRules) -> Self:
@@ -253,6 +266,15 @@ class JudgeEvidence:
         """Return the time above which an answer is slow, by indicator, as far as it is known."""
         found = {f"{LATENCY}{of}": one for of, one in self.latency_thresholds_ms.items()}
         return found if self.slow_threshold_ms is None else {"slow": self.slow_threshold_ms, **found}
+
+    def log_mean(self, rules: JudgeRules) -> float:
+        """Log of the mean of all e-values against the candidate. What is too rare to roll it back adds none,
+        which leaves an e-value."""
+        judged = rules.judged
+        logs = [
+            part.log_reject for name, part in self.indicators.items() if part.is_frequent(judged[name], rules)
+        ]
+        return eprocess.log_sum_exp(logs) - math.log(len(judged))
 
     def with_slow_threshold(self, milliseconds: float) -> Self:
         """The evidence with stable's usual speed, learnt from answers before those it will be used on.
@@ -274,7 +296,7 @@ class JudgeEvidence:
             )
         # Nothing seen is time gone by, no evidence: it lowers the rate that forecasts rest on.
         seen = {} if increment.interrupted else increment.indicators
-        return replace(
+        after = replace(
             self,
             indicators={
                 name: evidence.after(
@@ -290,6 +312,20 @@ class JudgeEvidence:
             looks=self.looks + 1,
             interruptions=self.interruptions + increment.interrupted,
         )
+        return replace(after, mean_peak=max(self.mean_peak, after.log_mean(rules)))
+
+    def after_stretch(self, name: IndicatorName, sides: SideCounts, rules: JudgeRules) -> Self:
+        """The evidence with a stretch of one indicator that others count, at their times and not the
+        gateway's. In which order stretches come makes no difference to what the bets may win."""
+        part = self.indicators[name].after(
+            sides,
+            seconds=0.0,
+            rules=rules.judged[name],
+            recent_requests=rules.guarded_requests,
+            per_session=rules.requests_per_session,
+        )
+        after = replace(self, indicators={**self.indicators, name: part})
+        return replace(after, mean_peak=max(self.mean_peak, after.log_mean(rules)))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` gives an equal object back."""
@@ -302,6 +338,7 @@ class JudgeEvidence:
             "interruptions": self.interruptions,
             "slow_threshold_ms": self.slow_threshold_ms,
             "latency_thresholds_ms": dict(self.latency_thresholds_ms),
+            "mean_peak": self.mean_peak if math.isfinite(self.mean_peak) else None,
         }
 
     @classmethod
@@ -322,6 +359,7 @@ class JudgeEvidence:
                 interruptions=data["interruptions"],
                 slow_threshold_ms=data["slow_threshold_ms"],
                 latency_thresholds_ms=data.get("latency_thresholds_ms", {}),
+                mean_peak=-math.inf if (peak := data.get("mean_peak")) is None else peak,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a judge's evidence: {error!r}") from error

@@ -55,6 +55,11 @@ def indicator_progress(name: IndicatorName, part: IndicatorEvidence, rules: Judg
     )
 
 
+def mean_progress(evidence: JudgeEvidence, rules: JudgeRules) -> float:
+    """Return how far the mean of all e-values is towards rolling back, 0..1."""
+    return _clipped(evidence.log_mean(rules) / rules.log_mean_limit)
+
+
 def requests_to_certify(
     evidence: JudgeEvidence, rules: JudgeRules, told: Sequence[IndicatorProgress]
 ) -> int | None:

@@ -1,11 +1,11 @@
 """What the judge may decide on what evidence: part of a plan, so frozen and written as JSON.
 
-Rolling back. One indicator over its limit is enough, so a good candidate has as many chances to be wronged as
-there are indicators, those of the service and latencies by route among them. `false_roll_back_percent` is
-therefore split evenly between all of them (Bonferroni): with 5 % and two indicators each limit is
-1 / 0.025 = 40. Comparing the average of the e-values with 1 / 0.05 would be valid too and never later, but it
-gains at most a factor of their number in evidence and takes away what an approver needs most: one curve, one
-limit and one culprit per indicator.
+Rolling back. A good candidate has as many chances to be wronged as there are indicators, those of the service
+and latencies by route among them. There is one correction over all of them: the mean of their e-values, which
+is an e-value whatever hangs together with what, is compared with 1 / `false_roll_back_percent`. One indicator
+alone reaches that when its e-value is as many times the limit as there are indicators (Bonferroni's), where
+the limit of its curve is drawn; several that all say the same get there earlier. The culprit that is named is
+the indicator with the most evidence.
 
 Sessions. Where the requests of a session stay on one side together, they are no independent answers: the unit
 is the session. Nobody counts sessions, so every bet is raised to the power 1 / `requests_per_session` instead
@@ -218,8 +218,13 @@ class JudgeRules(BaseModel):
 
     @property
     def log_reject_limit(self) -> float:
-        """Natural log of the e-value at which one indicator rolls the candidate back."""
-        return math.log(100.0 * len(self.judged) / self.false_roll_back_percent)
+        """Natural log of the e-value at which one indicator alone rolls the candidate back."""
+        return self.log_mean_limit + math.log(len(self.judged))
+
+    @property
+    def log_mean_limit(self) -> float:
+        """Natural log of the mean of all e-values at which the candidate is rolled back."""
+        return math.log(100.0 / self.false_roll_back_percent)
 
     @property
     def log_accept_limit(self) -> float:

@@ -8,16 +8,18 @@ from typing import Any
 
 from releases.judge import words
 from releases.judge.evidence import IndicatorEvidence, JudgeEvidence
-from releases.judge.progress import IndicatorProgress, indicator_progress, requests_to_certify, seconds_for
+from releases.judge.progress import (
+    IndicatorProgress,
+    indicator_progress,
+    mean_progress,
+    requests_to_certify,
+    seconds_for,
+)
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 from releases.messages import ReleaseMessage
 
 DOUBT = 0.5
 """A certificate does not count while the evidence against the candidate is this far towards rolling back."""
-
-
-LATE_BAD = 2
-"""Bad answers among the candidate's latest requests that make a share; a single one is an accident."""
 
 
 class JudgeDecision(StrEnum):
@@ -38,6 +40,8 @@ class JudgeVerdict:
     """Candidate requests until all is certified, if it is as good as stable; None when that is never."""
     seconds_to_certify: float | None
     """The same at the candidate's latest rate of requests; None, too, when it has had none."""
+    reject_progress: float
+    """0..1, of the way (in logarithms) of the mean of all e-values to rolling back."""
 
     @property
     def message(self) -> ReleaseMessage:
@@ -56,6 +60,7 @@ class JudgeVerdict:
             "decision": self.decision.value,
             "reason": self.reason,
             "culprit": self.culprit,
+            "reject_progress": round(self.reject_progress, 4),
             "indicators": {progress.name: progress.to_dict() for progress in self.indicators},
             "requests_to_certify": self.requests_to_certify,
             "seconds_to_certify": None if seconds is None else round(seconds, 1),
@@ -76,16 +81,16 @@ def verdict(evidence: JudgeEvidence, rules: JudgeRules) -> JudgeVerdict:
     def decided(
         decision: JudgeDecision, tell: Callable[[], ReleaseMessage], culprit: IndicatorName | None = None
     ) -> JudgeVerdict:
-        return JudgeVerdict(decision, tell, culprit, told, requests, seconds_for(evidence, requests))
+        seconds = seconds_for(evidence, requests)
+        return JudgeVerdict(decision, tell, culprit, told, requests, seconds, mean_progress(evidence, rules))
 
     if _must_abort(parts["errors"], rules):
         return decided(JudgeDecision.ROLL_BACK, partial(words.abort_reason, evidence, rules), "errors")
     guilty = [name for name, part in parts.items() if _is_guilty(part, rules.judged[name], rules)]
-    if guilty:
-        worst = max(guilty, key=lambda name: parts[name].reject_peak)
-        return decided(
-            JudgeDecision.ROLL_BACK, partial(words.roll_back_reason, worst, evidence, rules), worst
-        )
+    if guilty or evidence.mean_peak >= rules.log_mean_limit:
+        worst = max(guilty or parts, key=lambda name: parts[name].reject_peak)
+        tell = words.roll_back_reason if guilty else words.roll_back_together_reason
+        return decided(JudgeDecision.ROLL_BACK, partial(tell, worst, evidence, rules), worst)
     enough = parts["errors"].totals.candidate.requests >= rules.least_requests
     if not (enough and all(progress.certified for progress in told)):
         tell = partial(words.insufficient_reason, evidence, rules, told, requests=requests)
@@ -111,11 +116,5 @@ def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:
 
 
 def _is_guilty(part: IndicatorEvidence, indicator: IndicatorRules, rules: JudgeRules) -> bool:
-    if part.reject_peak < rules.log_reject_limit:
-        return False
-    least = indicator.roll_back_min_percent / 100
-    # Hours of good answers must not hide what began a minute ago.
-    lately = part.lately.sides.candidate
-    return part.totals.candidate.share >= least or (
-        lately.bad >= LATE_BAD * rules.requests_per_session and lately.share >= least
-    )
+    """Whether the indicator alone brings the mean to its limit, or did before it was frequent enough."""
+    return part.reject_peak >= rules.log_reject_limit and part.is_frequent(indicator, rules)

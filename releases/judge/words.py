@@ -123,7 +123,7 @@ OF_SERVICE = MessageTemplate(
 )
 UNCOUNTED = MessageTemplate(
     "analysis.uncounted",
-    _("The workers of both versions have not counted %(what)s yet, so it cannot be compared."),
+    _("There are no counts of %(what)s for both versions yet, so it cannot be compared."),
     what=noun_in_sentence,
 )
 LATELY = MessageTemplate(
@@ -144,6 +144,15 @@ ABOVE_RATIO = MessageTemplate(
     "analysis.above_ratio",
     _("Rolled back: p < %(chance)s if the candidate's rate were at most %(ratio)s times stable's."),
     ratio=number,
+    chance=chance,
+)
+TOGETHER = MessageTemplate(
+    "analysis.together",
+    _(
+        "Rolled back: p < %(chance)s if none of the %(indicators)s indicators were above its limit "
+        "(mean of their e-values)."
+    ),
+    indicators=count,
     chance=chance,
 )
 PASSED = MessageTemplate(
@@ -240,6 +249,18 @@ def roll_back_reason(name: IndicatorName, evidence: JudgeEvidence, rules: JudgeR
         found += LATELY(requests=lately.requests, bad=lately.bad)
     log_e = min(part.reject_peak, SURE_LOG_E)
     return found + (UNEQUAL(chance=log_e) if ratio == 1.0 else ABOVE_RATIO(ratio=ratio, chance=log_e))
+
+
+def roll_back_together_reason(
+    name: IndicatorName, evidence: JudgeEvidence, rules: JudgeRules
+) -> ReleaseMessage:
+    """Begin with the indicator that has the most evidence."""
+    found = _comparison(name, evidence.indicators[name], evidence)
+    for other, part in evidence.indicators.items():
+        if other != name and part.log_reject > 0:
+            found += _comparison(other, part, evidence)
+    log_e = min(evidence.mean_peak, SURE_LOG_E)
+    return found + TOGETHER(indicators=len(rules.judged), chance=log_e)
 
 
 def promote_reason(evidence: JudgeEvidence, rules: JudgeRules) -> ReleaseMessage:

@@ -1,5 +1,6 @@
 """What the judge knows of a release, for an approver to decide in a minute: numbers, then the reasoning."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from releases.judge.progress import IndicatorProgress
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import DOUBT, JudgeVerdict
-from releases.judge.words import chance, noun_in_sentence, noun_of, timed
+from releases.judge.words import SURE_LOG_E, chance, noun_in_sentence, noun_of, timed
 from releases.models import Release
 from releases.plans.plan import PlanSpec
 from releases.states import ReleaseState
@@ -219,7 +220,6 @@ def statistics(
     is_always_saturated: bool = False,
 ) -> list[tuple[str, str]]:
     """The fold: how the verdict comes about, by topic."""
-    per_indicator = rules.false_roll_back_percent / len(rules.judged)
     told = [
         (
             _("Method"),
@@ -231,10 +231,16 @@ def statistics(
         (
             _("Rolls back"),
             _(
-                "At most %(percent)s%% of equally good candidates are rolled back: %(each)s%% for each "
-                "indicator."
+                "At most %(percent)s%% of equally good candidates are rolled back. One correction over all "
+                "%(number)s indicators: it decides when the mean of their e-values reaches %(limit)s, or one "
+                "alone %(alone)s."
             )
-            % {"percent": f"{rules.false_roll_back_percent:g}", "each": f"{per_indicator:g}"},
+            % {
+                "percent": f"{rules.false_roll_back_percent:g}",
+                "number": len(rules.judged),
+                "limit": f"{math.exp(rules.log_mean_limit):g}",
+                "alone": f"{math.exp(rules.log_reject_limit):g}",
+            },
         ),
         (
             _("Passes"),
@@ -266,8 +272,10 @@ def statistics(
         )
     if evidence is not None:
         told.append((_("Observed"), _observed(evidence)))
+        mean = math.exp(min(evidence.log_mean(rules), SURE_LOG_E))
+        told.append((_("Mean of the e-values"), f"{mean:.3g}"))
         if verdict is not None and verdict.culprit is not None:
-            peak = evidence.indicators[verdict.culprit].reject_peak
+            peak = max(evidence.indicators[verdict.culprit].reject_peak, evidence.mean_peak)
             told.append((_("Chance by luck"), _("under %(chance)s") % {"chance": chance(peak)}))
     return told
 

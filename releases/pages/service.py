@@ -28,7 +28,7 @@ from models_registry.models import Version
 from releases import bake
 from releases.errors import UnknownPlan
 from releases.freezing import freeze_of, in_words
-from releases.models import PodPatch, Release, Service
+from releases.models import PodPatch, Release, Service, ServiceIndicator
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
 from releases.pages.workers import WorkersPanel, workers_panel
@@ -151,6 +151,11 @@ class ServicePage:
     @property
     def has_pods(self) -> bool:
         return abilities_of(self.service.cluster.kind).has_pods
+
+    @property
+    def indicators(self) -> list[str]:
+        rows = ServiceIndicator.objects.filter(service=self.service)
+        return list(rows.values_list("name", flat=True))
 
     @property
     def takes_adapters(self) -> bool:

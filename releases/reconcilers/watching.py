@@ -3,7 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,6 +40,7 @@ from releases.reconcilers.counted import StoredCounts, packed, unpacked
 from releases.reconcilers.disturbed import blame
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import is_always_saturated, slow_threshold
+from releases.service_indicators import IndicatorReadings, mark_judged, queried_after, read_indicators
 from releases.services.threshold import keep_threshold
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class TrafficObservation:
     figures: Mapping[str, WorkerFigures] | None = None
     """What the workers of both sides have counted; None: the plan judges by nothing of it, or they do not
     answer."""
+    indicators: IndicatorReadings = field(default_factory=IndicatorReadings)
     is_always_saturated: bool = False
     """No threshold can be learnt, because stable had no free slot whenever it answered."""
 
@@ -114,6 +116,7 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> TrafficOb
     sides = {"candidate": candidate}
     if stable := found.get(release.stable_deployment):
         sides["stable"] = stable
+    indicators = read_indicators(release, plan_of(release).judge, at)
     return TrafficObservation(
         at,
         counts,
@@ -123,14 +126,15 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> TrafficOb
         uncounted,
         threshold,
         asks,
-        _figures_of(release) if counts is not None else None,
+        _figures_of(release, indicators) if counts is not None else None,
+        indicators,
         is_saturated,
     )
 
 
-def _figures_of(release: Release) -> Mapping[str, WorkerFigures] | None:
+def _figures_of(release: Release, indicators: IndicatorReadings) -> Mapping[str, WorkerFigures] | None:
     rules = plan_of(release).judge
-    if not (rules.indicators or rules.latencies):
+    if len(rules.indicators) == len(indicators.names) and not rules.latencies:
         return None
     try:
         return gateway.worker_figures(release.service.name)
@@ -185,6 +189,10 @@ def judged(
         baseline["at"] = sight.at.isoformat()
         if cohort_of(release) is not None:
             baseline["cohort"] = seen_of_cohort(release, sight.counts, baseline.get("cohort", {}))
+    of_service, kept = queried_after(release, sight.indicators, sight.at)
+    baseline |= kept
+    for name, sides in (*of_service.items(), *((one.name, one.sides) for one in sight.indicators.pushed)):
+        evidence = evidence.after_stretch(name, sides, rules)
     clock = StepClock.of(release)
     clock = replace(clock, is_steady=False) if is_paused else _clock_after(clock, increment, sight, baseline)
     baseline["clock"] = clock.to_dict()
@@ -199,6 +207,7 @@ def judged(
     def write() -> None:
         if learnt is not None:
             keep_threshold(release, learnt)
+        mark_judged(release, sight.indicators)
         if keeps_point:
             drawn = curve_point(evidence, rules, at=sight.at.timestamp())
             EvidencePoint.objects.create(release=release, at=sight.at, curve=drawn.to_dict())
@@ -237,7 +246,8 @@ def _increment(
         return increment
     counted = _worker_tallies(release, sight, rules, evidence)
     of_workers = sides_between(baseline.get("workers", {}), counted, candidate=candidate, stable=stable)
-    return replace(increment, indicators={**increment.indicators, **of_workers})
+    ours = {name: one for name, one in of_workers.items() if name not in sight.indicators.names}
+    return replace(increment, indicators={**increment.indicators, **ours})
 
 
 def _worker_tallies(
@@ -286,6 +296,10 @@ class WatchedExecutor(Executor[Spec]):
     heeds_judge: bool = True
     tells_progress = False
     """Its figures change with every look; whoever watches a release reads them once a second anyway."""
+
+    def lane(self, row: Release) -> str:
+        """Prometheus queries of indicators wait for a system that is not ours."""
+        return row.service.cluster.own_lane if plan_of(row).judge.indicators else ""
 
     def observe(self, row: Release, operation: Operation) -> TrafficObservation:
         return look(row, operation.at)

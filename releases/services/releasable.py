@@ -11,7 +11,7 @@ from models_registry.selectors import versions
 from models_registry.states import VersionState
 from releases.declared import not_declared
 from releases.errors import NotReleasable
-from releases.models import Release, Service
+from releases.models import Release, Service, ServiceIndicator
 from releases.plans.builtin import DIRECT
 from releases.plans.plan import PlanSpec
 from releases.services.changes import differs_from_stable
@@ -30,7 +30,11 @@ def check_possible(service: Service, version: Version, plan: PlanSpec, *, undoes
             raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
     if service.stable_version is not None and undoes is None:
         versions = (version, service.stable_version)
-        why = uncounted(service, plan) or not_declared(plan.judge, engine=service.engine, versions=versions)
+        rows = ServiceIndicator.objects.filter(service=service, name__in=plan.judge.indicators)
+        names = frozenset(rows.values_list("name", flat=True))
+        why = uncounted(service, plan) or not_declared(
+            plan.judge, engine=service.engine, versions=versions, of_service=names
+        )
         if why:
             raise NotReleasable(why)
     if service.stable_version_id is None:

@@ -122,7 +122,8 @@ def test_rules_that_certify_nothing_are_refused():
     assert not nothing.certifies
 
 
-def test_alpha_is_split_between_the_indicators_that_can_roll_back():
+def test_one_indicator_alone_needs_as_many_times_the_evidence_as_there_are_indicators():
     two, one = JudgeRules(), JudgeRules(slow=None)
+    assert two.log_mean_limit == one.log_mean_limit == one.log_reject_limit
     assert two.log_reject_limit == pytest.approx(one.log_reject_limit + 0.693147, abs=1e-6)
     assert two.log_accept_limit == one.log_accept_limit

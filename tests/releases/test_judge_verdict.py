@@ -1,8 +1,10 @@
 """What the judge decides, and how it tells an approver."""
 
+import math
+
 import pytest
 
-from releases.judge.evidence import BadRequestCount, SideCounts
+from releases.judge.evidence import BadRequestCount, JudgeEvidence, SideCounts
 from releases.judge.rules import IndicatorRules, JudgeRules
 from releases.judge.verdict import JudgeDecision, verdict
 from tests.releases.conftest import Trial
@@ -50,6 +52,26 @@ def test_a_candidate_is_rolled_back_as_soon_as_the_chance_is_below_its_share_of_
         "Candidate 5xx: 8 / 400 (2.0 %); stable 0 / 400 (0 %). Rolled back: "
         "p < 1.4 % if the candidate's rate were equal to stable's."
     )
+
+
+def test_indicators_that_all_say_the_same_roll_back_before_one_alone_would():
+    trial = Trial(JudgeRules())
+    while judged(trial).decision is JudgeDecision.INSUFFICIENT:
+        trial.see(errors=(100, 3, 100, 1), slow=(100, 9, 100, 3))
+    answer, evidence = judged(trial), trial.evidence
+    assert evidence.mean_peak >= trial.rules.log_mean_limit == pytest.approx(math.log(20))
+    assert all(one.reject_peak < trial.rules.log_reject_limit for one in evidence.indicators.values())
+    assert (answer.culprit, answer.reject_progress) == ("slow", 1.0)
+    assert answer.reason.endswith("none of the 2 indicators were above its limit (mean of their e-values).")
+    assert JudgeEvidence.from_dict(evidence.to_dict()) == evidence
+
+
+def test_what_is_too_rare_to_roll_back_adds_nothing_to_the_mean():
+    least = JudgeRules().errors.model_copy(update={"roll_back_min_percent": 20.0})
+    trial = Trial(JudgeRules(errors=least))
+    trial.see(errors=(1000, 60, 1000, 1), slow=(1000, 50, 1000, 50), times=3)
+    assert trial.evidence.indicators["errors"].reject_peak > trial.rules.log_reject_limit
+    assert judged(trial).decision is JudgeDecision.INSUFFICIENT
 
 
 def test_a_slower_candidate_is_rolled_back_by_stable_s_own_speed(trial: Trial):
@@ -247,6 +269,7 @@ def test_a_verdict_is_told_in_json(trial: Trial):
         "decision",
         "reason",
         "culprit",
+        "reject_progress",
         "indicators",
         "requests_to_certify",
         "seconds_to_certify",

@@ -111,7 +111,7 @@ def test_what_one_version_does_not_declare_is_not_compared_and_never_passes() ->
         )
     answer = verdict(evidence, rules)
     assert answer.decision is JudgeDecision.INSUFFICIENT
-    assert "have not counted" in answer.reason
+    assert "no counts of refused for both" in answer.reason
 
 
 @pytest.mark.django_db

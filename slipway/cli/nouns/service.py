@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from serving.engines.registry import SERVED_ENGINES
-from slipway.cli import adapters, pod_patches, service_changes
+from slipway.cli import adapters, indicators, pod_patches, service_changes
 from slipway.cli.confirming import confirmed
 from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.moments import with_zone
@@ -78,6 +78,7 @@ TAKEN_FROM = {
 app = typer.Typer(help="Services: a gateway endpoint and the version that serves it.", no_args_is_help=True)
 app.add_typer(pod_patches.app, name="pod-patch")
 app.add_typer(adapters.app, name="adapter")
+app.add_typer(indicators.app, name="indicator")
 app.command("change")(service_changes.change)
 
 

@@ -8,7 +8,15 @@ from accounts.states import Right
 from clusters.models import Cluster
 from freezes.models import Freeze
 from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
-from releases.models import ApprovalDelegation, EnvironmentGraph, PodPatch, Release, Service, ServiceAdapter
+from releases.models import (
+    ApprovalDelegation,
+    EnvironmentGraph,
+    PodPatch,
+    Release,
+    Service,
+    ServiceAdapter,
+    ServiceIndicator,
+)
 from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.world import adapter_of
@@ -16,6 +24,7 @@ from tests.clusters.world import adapter_of
 POD_PATCH = PATCH_EXAMPLE["patch"]
 PATCHES = "services/{service}/pod-patches/"
 ADAPTERS = "services/{service}/adapters/"
+INDICATORS = "services/{service}/indicators/"
 BODY = builtin_plan("canary").model_dump(mode="json", exclude={"name"})
 
 
@@ -84,6 +93,13 @@ def _no_patch(scene: Scene) -> Mapping[str, Any]:
 def _in_kubernetes(scene: Scene) -> Mapping[str, Any]:
     Cluster.objects.filter(pk=scene.service.cluster_id).update(kind="kubernetes")
     return _service(scene)
+
+
+def _indicator(scene: Scene) -> Mapping[str, Any]:
+    ServiceIndicator.objects.get_or_create(
+        service=scene.service, name="refunds", defaults={"source": "pushed"}
+    )
+    return {"service": scene.service.name, "indicator": "refunds"}
 
 
 def _adaptable(scene: Scene) -> Mapping[str, Any]:
@@ -232,6 +248,32 @@ ROUTES = [
         status=202,
     ),
     Route("DELETE", f"{ADAPTERS}{{adapter}}/", Right.RELEASES_START, fill=_adapter, status=204),
+    Route("GET", INDICATORS, Right.READ, fill=_service),
+    Route(
+        "PUT",
+        f"{INDICATORS}refunds/",
+        Right.SERVICES_WRITE,
+        fill=_service,
+        body=lambda scene: {"source": "pushed"},
+    ),
+    Route("DELETE", f"{INDICATORS}{{indicator}}/", Right.SERVICES_WRITE, fill=_indicator, status=204),
+    Route(
+        "POST",
+        f"{INDICATORS}{{indicator}}/counts/",
+        Right.RELEASES_START,
+        fill=_indicator,
+        body=lambda scene: {
+            "counts": [
+                {
+                    "version": str(scene.version()),
+                    "at": "2026-01-01T00:00:00Z",
+                    "seconds": 60,
+                    "events": 9,
+                    "bad": 1,
+                }
+            ]
+        },
+    ),
     Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
     Route("GET", "services/{service}/live/", Right.READ, fill=_service),
     Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),
