@@ -193,6 +193,7 @@ MANIFEST = AppManifest(
         Subscription(NodeReturned, subscribers.continue_releases),
         Subscription(FreezeChanged, subscribers.look_at_freezes),
         Subscription(ReleaseEnded, subscribers.promote_in_environments),
+        Subscription(ReleaseEnded, subscribers.stop_benchmarks),
     ),
     witnesses=(
         Subscription(NodeQuarantined, subscribers.hold_quarantined),

@@ -48,6 +48,8 @@ TERMS: Mapping[str, Any] = {
     "lacks.strictness": _(
         "Its analysis is less strict than allowed: %(rule)s is %(value)s; the limit is %(limit)s."
     ),
+    "step": _("a step %(step)s that the candidate must pass"),
+    "lacks.step": _("It has no step %(step)s that the candidate must pass."),
     "lacks.plan": _("It is none of the plans that are allowed: %(names)s."),
 }
 
@@ -101,6 +103,10 @@ class ReleasePolicy(BaseModel):
     judge: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="The candidate must be judged before it is promoted."
     )
+    steps: Names | None = Field(
+        default=None,
+        description="Kinds of steps that the candidate must pass, such as evaluate; null: none.",
+    )
     plans: Names | None = Field(default=None, description="Names of the plans that are allowed; null: any.")
     fresh_sign_in: Annotated[bool, Field(strict=True)] = Field(
         default=False,
@@ -114,7 +120,7 @@ class ReleasePolicy(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Leave out what the release before does not know."""
-        later = {"people": 1, "fresh_sign_in": False, "return_within_days": None}
+        later = {"people": 1, "steps": None, "fresh_sign_in": False, "return_within_days": None}
         document = self.model_dump(mode="json")
         return {key: value for key, value in document.items() if later.get(key, ...) != value}
 
@@ -138,6 +144,7 @@ def stricter(one: ReleasePolicy, other: ReleasePolicy) -> ReleasePolicy:
             default=None,
         ),
         judge=one.judge or other.judge,
+        steps=tuple(sorted({*(one.steps or ()), *(other.steps or ())})) or None,
         plans=_both(one.plans, other.plans),
         fresh_sign_in=one.fresh_sign_in or other.fresh_sign_in,
         return_within_days=min(
@@ -173,6 +180,8 @@ def shortfalls(plan: PlanSpec, policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
         found += _approval_lacks(plan, policy)
     if policy.judge:
         found += _judge_lacks(plan)
+    passed = {step.kind for step in plan.steps if step.must_pass}
+    found += [PolicyTerm("lacks.step", {"step": kind}) for kind in policy.steps or () if kind not in passed]
     return tuple(found)
 
 
@@ -192,6 +201,7 @@ def demands(policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
             found.append(PolicyTerm("fresh_sign_in"))
     if policy.judge:
         found.append(PolicyTerm("judge"))
+    found += [PolicyTerm("step", {"step": kind}) for kind in policy.steps or ()]
     if policy.plans is not None:
         found.append(_names("plans", "plans.none", policy.plans))
     if policy.return_within_days is not None:

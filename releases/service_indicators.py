@@ -85,7 +85,8 @@ def _weight_changes(release: Release, at: datetime) -> list[tuple[datetime, date
     rows = ReleaseStep.objects.filter(
         release=release, kind__in=kinds_with("changes_share"), started_at__isnull=False
     )
-    return [(started, ended or at) for started, ended in rows.values_list("started_at", "ended_at")]
+    times = rows.values_list("started_at", "ended_at")
+    return [(started, ended or at) for started, ended in times if started is not None]
 
 
 def _stretches(
@@ -105,7 +106,7 @@ def _stretches(
     ordered = rows.order_by("at", "indicator_id")[: 4 * MOST_STRETCHES]
     for (moment, indicator), group in groupby(ordered, key=lambda row: (row.at, row.indicator_id)):
         sides = {row.version_id: row for row in group}
-        candidate, stable = (sides.get(pk) for pk in (release.version_id, release.from_version_id))
+        candidate, stable = sides.get(release.version_id), sides.get(release.from_version_id or 0)
         if candidate is None or stable is None or candidate.seconds != stable.seconds:
             continue
         until = moment + timedelta(seconds=candidate.seconds)

@@ -19,6 +19,7 @@ from releases.services import machines
 from releases.services.environments import promote_automatically
 from releases.services.service import keep_replicas
 from releases.states import IN_MOTION, ReleaseState
+from releases.steps.benchmark import cancel_of_release
 
 
 def show_release(event: ReleaseMoved) -> None:
@@ -53,6 +54,11 @@ def promote_in_environments(event: ReleaseEnded) -> None:
     """Release what was promoted in the stages after it that are automatic."""
     if event.state == ReleaseState.PROMOTED:
         promote_automatically(Release.objects.select_related("version").get(pk=event.release_id))
+
+
+def stop_benchmarks(event: ReleaseEnded) -> None:
+    """Stop what a release measured that was given up meanwhile."""
+    cancel_of_release(Release.objects.get(pk=event.release_id))
 
 
 def hold_quarantined(event: NodeQuarantined) -> None:

@@ -73,6 +73,14 @@ class PolicyForm(forms.Form):
         required=False,
         help_text=_("The plan must have a judge step, and the judge must not be lenient."),
     )
+    steps = NameListField(
+        label=_("Required steps"),
+        required=False,
+        help_text=_(
+            "Kinds of steps that the candidate must pass, with commas between them, such as evaluate, "
+            "verify_signature. Empty: none."
+        ),
+    )
     plans = NameListField(
         label=_("Allowed plans"),
         required=False,

@@ -127,6 +127,8 @@ class StepSpec(BaseModel):
     """Whether charts mark its start, because the candidate's share changes then."""
     counts: ClassVar[bool] = False
     """Whether it goes by what the gateway counts."""
+    checks: ClassVar[bool] = False
+    """Whether it checks the candidate, so that policies may demand it."""
     compares: ClassVar[bool] = False
     """Whether it needs a version that serves already."""
 
@@ -139,6 +141,11 @@ class StepSpec(BaseModel):
     def exposed_percent(self) -> int:
         """The most of the requests that may meet the candidate by it."""
         return self.candidate_percent or 0
+
+    @property
+    def must_pass(self) -> bool:
+        """Whether the release goes no further when its check is not passed."""
+        return self.checks
 
     @property
     def cohort_terms(self) -> CohortTerms | None:

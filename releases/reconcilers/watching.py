@@ -191,8 +191,8 @@ def judged(
             baseline["cohort"] = seen_of_cohort(release, sight.counts, baseline.get("cohort", {}))
     of_service, kept = queried_after(release, sight.indicators, sight.at)
     baseline |= kept
-    for name, sides in (*of_service.items(), *((one.name, one.sides) for one in sight.indicators.pushed)):
-        evidence = evidence.after_stretch(name, sides, rules)
+    for name, counted in (*of_service.items(), *((one.name, one.sides) for one in sight.indicators.pushed)):
+        evidence = evidence.after_stretch(name, counted, rules)
     clock = StepClock.of(release)
     clock = replace(clock, is_steady=False) if is_paused else _clock_after(clock, increment, sight, baseline)
     baseline["clock"] = clock.to_dict()

@@ -21,6 +21,7 @@ from releases.errors import BelowPolicy, BypassReasonMissing
 from releases.events import PolicyBypassed, PolicyLowered
 from releases.models import Release, Service, TeamPolicy
 from releases.plans.plan import PlanSpec
+from releases.plans.step import kinds_with
 from releases.policy import PolicyTerm, ReleasePolicy, lowered, shortfalls
 from releases.selectors.plans import policy_of_team
 
@@ -66,7 +67,12 @@ def parse_policy(document: Mapping[str, Any]) -> ReleasePolicy:
     if policy.approvers and len(policy.approvers) < policy.people:
         few = _("Name at least as many approvers as must approve (%(people)s).") % {"people": policy.people}
         raise Invalid(fields={"policy.approvers": [few]})
-    for name in ("approvers", "plans"):
+    checks = kinds_with("checks")
+    if unknown := [kind for kind in policy.steps or () if kind not in checks]:
+        words = _("%(step)s is no kind of step that checks the candidate; there are %(known)s.")
+        told = words % {"step": unknown[0], "known": listed(checks)}
+        raise Invalid(fields={"policy.steps": [told]})
+    for name in ("approvers", "plans", "steps"):
         if getattr(policy, name) == ():
             raise Invalid(fields={f"policy.{name}": [_("Name at least one, or leave it out.")]})
     return policy

@@ -105,6 +105,7 @@ class EvaluateStep(StepSpec):
         "is shown to be worse by less than the margin (paired, one-sided, 5 %)."
     )
     order = 32
+    checks = True
     compares = True
     start = {"items": "tests:v1/items.jsonl"}
     choices = {
@@ -176,6 +177,10 @@ class EvaluateStep(StepSpec):
         return _("%(items)s has %(found)s items; %(least)s are needed to judge") % {
             "items": self.items, "found": found, "least": LEAST_ITEMS
         }  # fmt: skip
+
+    @property
+    def must_pass(self) -> bool:
+        return self.on_too_few != "continue"
 
     def summary(self) -> str:
         words = {"items": self.items, "margin": f"{self.margin_percent:g}"}

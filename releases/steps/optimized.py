@@ -41,6 +41,7 @@ class OptimizedStep(StepSpec):
         "versions pass."
     )
     order = 15
+    checks = True
     starts_candidate = True
 
     kind: Literal["optimized"] = "optimized"

@@ -64,6 +64,7 @@ class ScanStep(StepSpec):
     icon = "shield-search"
     about = gettext_noop("Refuse a version whose files are not what they claim to be, or may run code.")
     order = 10
+    checks = True
     starts_candidate = True
 
     kind: Literal["scan"] = "scan"

@@ -73,6 +73,7 @@ class SmokeTestStep(StepSpec):
         "Send real requests straight to the candidate; one failed request fails the release."
     )
     order = 30
+    checks = True
     starts_candidate = True
     probes = True
 

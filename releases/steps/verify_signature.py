@@ -39,6 +39,7 @@ class VerifySignatureStep(StepSpec):
     icon = "certificate"
     about = gettext_noop("Refuse a version that no key trusted by the team has signed, whatever its policy.")
     order = 12
+    checks = True
 
     kind: Literal["verify_signature"] = "verify_signature"
     key: Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)] = Field(

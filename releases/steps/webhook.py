@@ -65,6 +65,7 @@ class WebhookStep(StepSpec):
         "asked again."
     )
     order = 46
+    checks = True
     start = {"webhook": 1}
     choices = {
         "fail": gettext_noop("fail"),
@@ -98,6 +99,10 @@ class WebhookStep(StepSpec):
             "team": service.team,
             "number": self.webhook,
         }
+
+    @property
+    def must_pass(self) -> bool:
+        return self.on_timeout != "continue"
 
     def summary(self) -> str:
         words = {"number": self.webhook, "duration": duration(self.timeout_seconds)}

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from common.errors import Invalid
 from releases.judge.rules import JudgeRules
 from releases.plans.builtin import builtin_plan, builtin_plans
 from releases.plans.plan import PlanSpec, parse_plan
 from releases.policy import NOTHING, ReleasePolicy, demanded_by, lowered, shortfalls, stricter
+from releases.services.policy import parse_policy
 
 BUILTIN = list(builtin_plans().values())
 
@@ -25,6 +27,7 @@ def kinds(some: PlanSpec, policy: ReleasePolicy) -> list[str]:
     return [term.kind for term in shortfalls(some, policy)]
 
 
+END = {"kind": "promote"}
 UNLESS = {"when": "unless_certified"}
 JUDGE = {"kind": "judge", "on_insufficient": "wait"}
 CANARY = demanded_by(builtin_plan("canary"))
@@ -120,3 +123,25 @@ def test_what_became_easier_is_named() -> None:
     assert [term.kind for term in lowered(NOTHING, before)] == []
     named = ReleasePolicy(approval="anyone", approvers=("bo",))
     assert str(lowered(named, ReleasePolicy(approval="anyone"))[0]) == "an approval by one of: bo"
+
+
+def test_a_policy_demands_steps_that_the_candidate_must_pass() -> None:
+    demanded = stricter(ReleasePolicy(steps=("evaluate",)), ReleasePolicy(steps=("verify_signature",)))
+    assert demanded.steps == ("evaluate", "verify_signature")
+    evaluate = {"kind": "evaluate", "items": "tests:v1/items.jsonl"}
+    signed = {"kind": "verify_signature"}
+    without = parse_plan({"name": "own", "steps": [{"kind": "deploy", "share_percent": 100}, evaluate, END]})
+    assert [term.values for term in shortfalls(without, demanded)] == [{"step": "verify_signature"}]
+    lenient = {**evaluate, "on_too_few": "continue"}
+    steps = [signed, {"kind": "deploy", "share_percent": 100}, lenient, END]
+    assert kinds(parse_plan({"name": "own", "steps": steps}), demanded) == ["lacks.step"], "it lets all pass"
+    assert [str(one) for one in lowered(demanded, ReleasePolicy(steps=("evaluate",)))] == [
+        "a step verify_signature that the candidate must pass"
+    ]
+
+
+@pytest.mark.django_db
+def test_a_demanded_step_must_be_a_kind_that_checks_the_candidate() -> None:
+    with pytest.raises(Invalid, match="evaluate"):
+        parse_policy({"steps": ["hold"]})
+    assert parse_policy({"steps": ["evaluate"]}).to_dict()["steps"] == ["evaluate"]

@@ -32,7 +32,7 @@ class ServiceIndicatorSerializer(serializers.ModelSerializer[ServiceIndicator]):
 
 @example(examples.NEW_INDICATOR)
 class DefineIndicatorSerializer(serializers.Serializer[Any]):
-    source = serializers.ChoiceField(IndicatorSource.choices, help_text="Who counts it.")
+    source = serializers.ChoiceField(IndicatorSource.choices, help_text="Who counts it.")  # type: ignore[assignment]
     description = serializers.CharField(max_length=200, required=False, allow_blank=True)
     all_query = serializers.CharField(
         max_length=2000,

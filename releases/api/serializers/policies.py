@@ -55,6 +55,13 @@ class PolicySerializer(serializers.Serializer[Any]):
         help_text="A version that served within so many days may return without canary and approval; null: "
         "every one that ever served.",
     )
+    steps = serializers.ListField(
+        child=serializers.CharField(max_length=50),
+        max_length=50,
+        required=False,
+        allow_null=True,
+        help_text="Kinds of steps that the candidate must pass, such as evaluate; null: none.",
+    )
     plans = serializers.ListField(
         child=serializers.CharField(max_length=150),
         max_length=50,
