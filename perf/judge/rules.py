@@ -28,6 +28,24 @@ def argo(seen: SimulatedTraffic, *, success: float, failure_limit: int) -> Ints:
     return np.where(first == NEVER, NEVER, 5 * np.minimum(first, 1000))
 
 
+def kayenta(seen: SimulatedTraffic) -> Ints:
+    """Mann-Whitney on the error shares of minutes at 98 %, every ten minutes: the lower bound of the shift is
+    above a quarter of the baseline's mean. With fewer than 50 minutes it says nothing."""
+    shares = [
+        bad / np.maximum(requests, 1)
+        for bad, requests in ((seen.candidate_bad, seen.candidate), (seen.stable_bad, seen.stable))
+    ]
+    runs, looks = seen.shape
+    alarms = np.zeros((runs, looks), dtype=bool)
+    for minutes in range(50, looks + 1, 10):
+        ours, theirs = (part[:, :minutes] for part in shares)
+        shifts = np.sort((ours[:, :, None] - theirs[:, None, :]).reshape(runs, -1), axis=1)
+        rank = minutes * minutes / 2 - 2.326 * np.sqrt(minutes * minutes * (2 * minutes + 1) / 12)
+        low = shifts[:, max(int(rank), 0)]
+        alarms[:, minutes - 1] = low > np.maximum(0.25 * theirs.mean(axis=1), 1e-12)
+    return first_look(alarms)
+
+
 def z_test(seen: SimulatedTraffic) -> Ints:
     """Pooled two-proportion test on everything so far, one-sided at 5 %, looked at every minute."""
     a, b = np.cumsum(seen.candidate, axis=1), np.cumsum(seen.stable, axis=1)

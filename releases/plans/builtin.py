@@ -71,6 +71,23 @@ _TO_CHOOSE: Mapping[str, Mapping[str, Any]] = {
             "min_requests": 50,
         },
     },
+    "blue-green": {
+        "description": _(
+            "Both versions run in full. Clients with the release header try the new one, a person decides, "
+            "all traffic switches at once, and for twenty minutes it goes back as fast."
+        ),
+        "bake_seconds": 600,
+        "steps": (
+            {"kind": "scan"},
+            {"kind": "deploy", "share_percent": 100},
+            {"kind": "smoke_test", "requests": 20, "timeout_seconds": 300},
+            {"kind": "preview"},
+            {"kind": "approval"},
+            {"kind": "weight", "percent": 100},
+            {"kind": "hold", "seconds": 600},
+            {"kind": "promote"},
+        ),
+    },
     DIRECT: {
         "description": _(
             "No canary: all traffic at once after a smoke test. For the first version of a "
