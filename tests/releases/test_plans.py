@@ -21,7 +21,7 @@ from releases.steps.smoke_test import SmokeTestStep
 from releases.steps.weight import WeightStep
 
 BUILTIN_PLANS = builtin_plans()
-CANARY, CANARY_QUICK, DIRECT = BUILTIN_PLANS.values()
+CANARY, CANARY_QUICK, DIRECT = (BUILTIN_PLANS[name] for name in ("canary", "canary-quick", "direct"))
 
 DEPLOY = {"kind": "deploy", "share_percent": 100}
 SMOKE = {"kind": "smoke_test"}

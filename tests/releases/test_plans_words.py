@@ -13,7 +13,7 @@ from releases.steps.judge import JudgeStep
 from releases.steps.smoke_test import SmokeTestStep
 from releases.steps.weight import WeightStep
 
-CANARY, CANARY_QUICK, DIRECT = builtin_plans().values()
+CANARY, CANARY_QUICK, DIRECT = (builtin_plans()[name] for name in ("canary", "canary-quick", "direct"))
 
 
 @pytest.mark.parametrize(
