@@ -16,6 +16,7 @@ from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
 from serving.openai import OpenAiRoute, RequestFault, read_call
+from serving.prompt_compression import PromptCompressor
 from serving.protocol import CHOSEN_BY_HEADER, WorkerState
 from serving.tracing import is_sampled
 from serving.worker_command import WorkerCommand
@@ -59,6 +60,7 @@ def make_app(
     desk: Desk,
     engine: Engine,
     adapters: AdapterFollower,
+    compressor: PromptCompressor | None = None,
     faults: FaultInjection,
     started_at: float,
 ) -> Starlette:
@@ -83,6 +85,9 @@ def make_app(
             if route.api not in engine.apis:
                 raise RequestFault(404, f"The engine {command.engine} does not answer {route}")
             call = read_call(route, raw, served=(*names, *engine.adapters))
+            told: dict[str, str] = {}
+            if compressor is not None:
+                call, told = await compressor.applied(call, request.headers)
         except RequestFault as fault:
             desk.record(
                 RequestOutcome(
@@ -94,7 +99,8 @@ def make_app(
                 )
             )
             return error_response(fault, headers())
-        return Generation(call, desk=desk, engine=engine, faults=faults, progress=progress, headers=headers())
+        sent = {**headers(), **told}
+        return Generation(call, desk=desk, engine=engine, faults=faults, progress=progress, headers=sent)
 
     async def models(request: Request) -> Response:
         entries = {

@@ -30,13 +30,14 @@ from serving.desk import Desk, Progress
 from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
-from serving.engines.factory import make_engine
+from serving.engines.factory import make_compressor, make_engine
 from serving.engines.registry import ENGINES
 from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, OpenAiRoute, RequestFault
+from serving.prompt_compression import PromptCompressor
 from serving.protocol import Heartbeat, WorkerState
 from serving.runtime.http_server import KEEP_ALIVE_SECONDS, HttpServer
 from serving.runtime.service import AppService, read_app_settings
@@ -65,7 +66,7 @@ class WorkerProcess:
         self._listener = listener
         self._started_at = time.time()
         self._desk = Desk(slots=command.slots, queue_limit=command.queue_limit)
-        self._engine, faults = _engine_and_faults(command)
+        self._engine, self._compressor, faults = _engine_and_faults(command)
         self._spans = Spans(command)
         self._desk.observe(self._spans.tell)
         injected = FaultInjection(faults, seed=command.name)
@@ -83,6 +84,7 @@ class WorkerProcess:
                 desk=self._desk,
                 engine=self._engine,
                 adapters=self._adapters,
+                compressor=self._compressor,
                 faults=injected,
                 started_at=self._started_at,
             )
@@ -180,6 +182,8 @@ class WorkerProcess:
         began, files = time.monotonic(), _inode(self._command.model_dir)
         following: asyncio.Task[None] | None = None
         try:
+            if self._compressor is not None:
+                await asyncio.to_thread(self._compressor.load)
             await self._engine.start()
             loaded = time.monotonic()
             if self._adapters is not None and ENGINES[self._command.engine].loads_adapters:
@@ -230,17 +234,19 @@ def _inode(directory: Path) -> int | None:
         return None
 
 
-def _engine_and_faults(command: WorkerCommand) -> tuple[Engine | AppService, Faults]:
+def _engine_and_faults(
+    command: WorkerCommand,
+) -> tuple[Engine | AppService, PromptCompressor | None, Faults]:
     """Settings that cannot be meant become an engine that fails with the reason: the people who wrote them
     look at the console and not at a log."""
     try:
         version_file = VersionSettings.beside(command.model_dir)
         faults = read_settings(Faults, version_file.serving, where=f"{VERSION_FILE}: serving")
         if command.engine == "app":
-            return AppService(command, read_app_settings(command, version_file)), faults
-        return make_engine(command, version_file), faults
+            return AppService(command, read_app_settings(command, version_file)), None, faults
+        return make_engine(command, version_file), make_compressor(command, version_file), faults
     except SettingsError as error:
-        return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), Faults()
+        return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), None, Faults()
 
 
 def _where(listener: socket.socket) -> str:

@@ -81,7 +81,7 @@ class CausalModel:
             model = int8.load(directory, device=place)
             model.generation_config = _generation_config(directory)
         else:
-            model = _load_plain(directory, dtype)
+            model = load_plain(directory, dtype)
         threads = settings.threads
         if not threads and model.num_parameters() < SMALL_MODEL_PARAMETERS:
             threads = 1
@@ -356,7 +356,8 @@ class Pick:
         return int(ids[torch.multinomial(shares, 1, generator=self._generator)])
 
 
-def _load_plain(directory: Path, dtype: Any) -> Any:
+def load_plain(directory: Path, dtype: Any) -> Any:
+    """Load safetensors in Hugging Face layout. Raises EngineError, and whatever transformers raises."""
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         directory,
         dtype=dtype,

@@ -1,9 +1,25 @@
 """The engine of a worker by its name. Each is imported when it is asked for: torch takes seconds."""
 
+from typing import Any
+
 from serving.engines.base import Engine
 from serving.engines.registry import ENGINES
+from serving.prompt_compression import CompressionSettings, PromptCompressor, split_settings
 from serving.settings import VersionSettings, read_settings
 from serving.worker_command import WorkerCommand
+
+
+def make_compressor(command: WorkerCommand, version_file: VersionSettings) -> PromptCompressor | None:
+    """The stage before the engine, not loaded yet; None: prompts stay as they are. Raises SettingsError."""
+    settings, _engine = _settings(command, version_file)
+    return PromptCompressor(settings, command.model_dir) if settings.is_on else None
+
+
+def _settings(
+    command: WorkerCommand, version_file: VersionSettings
+) -> tuple[CompressionSettings, dict[str, Any]]:
+    given = dict(version_file.engines.get(command.engine, {})) | dict(command.settings)
+    return split_settings(given, where=f"settings of the {command.engine} engine")
 
 
 def make_engine(command: WorkerCommand, version_file: VersionSettings) -> Engine:
@@ -11,7 +27,7 @@ def make_engine(command: WorkerCommand, version_file: VersionSettings) -> Engine
 
     Its settings are those of the version's own file, overridden by the command's. Raises SettingsError.
     """
-    settings = dict(version_file.engines.get(command.engine, {})) | dict(command.settings)
+    settings = _settings(command, version_file)[1]
     where = f"settings of the {command.engine} engine"
     spec = ENGINES[command.engine]
     if spec.program is not None:

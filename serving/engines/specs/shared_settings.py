@@ -61,6 +61,27 @@ def lora() -> tuple[EngineSetting, EngineSetting]:
     )
 
 
+def prompt_compression() -> tuple[EngineSetting, EngineSetting]:
+    """Return the settings of the stage before the engine: `serving.prompt_compression`."""
+    return (
+        EngineSetting(
+            "prompt_share",
+            gettext_noop("Prompt compression"),
+            "number",
+            gettext_noop("Share of a prompt's tokens that stay; 1: all. Needs a small model in the version."),
+            0.05,
+            1,
+        ),
+        count_setting(
+            "prompt_target",
+            gettext_noop("Prompt target length"),
+            gettext_noop("Tokens that a prompt is compressed to; 0: by share."),
+            least=0,
+            most=1_000_000,
+        ),
+    )
+
+
 def memory_share(key: str) -> EngineSetting:
     return EngineSetting(
         key,

@@ -9,6 +9,7 @@ from serving.engines.spec import (
     count_setting,
     gettext_noop,
 )
+from serving.engines.specs import shared_settings as shared
 
 SPEC = EngineSpec(
     name="transformers",
@@ -74,6 +75,7 @@ SPEC = EngineSpec(
             least=0,
             most=4_096,
         ),
+        *shared.prompt_compression(),
         count_setting(
             "threads",
             gettext_noop("CPU threads"),

@@ -45,6 +45,7 @@ SPEC = EngineSpec(
         shared.tensor_parallel("tensor_parallel_size"),
         shared.pipeline_parallel("pipeline_parallel_size"),
         shared.data_parallel("data_parallel_size"),
+        *shared.prompt_compression(),
         flag_setting(
             "enable_expert_parallel",
             gettext_noop("Expert parallel"),
