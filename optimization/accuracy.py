@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from optimization.items import BINARY
+from optimization.items import is_binary
 from optimization.noninferiority import GateVerdict, PairedEstimate, judge, overall
 
 MOST_WORST = 20
@@ -45,7 +45,7 @@ def outcome_of(scores: Sequence[Mapping[str, Any]], *, margin_percent: float) ->
     estimates = judge(
         {name: [one["child"] - one["parent"] for one in some] for name, some in by_metric.items()},
         margins=margins,
-        binary=BINARY,
+        binary=frozenset(filter(is_binary, by_metric)),
     )
     results = {
         name: MetricResult(
@@ -62,7 +62,7 @@ def outcome_of(scores: Sequence[Mapping[str, Any]], *, margin_percent: float) ->
 
 def margin_of(metric: str, percent: float) -> float:
     """Return the margin in the unit of a score: a share, or nats per token."""
-    return percent / 100 if metric in BINARY else math.log1p(percent / 100)
+    return percent / 100 if is_binary(metric) else math.log1p(percent / 100)
 
 
 def margin_percent(metric: str, margin: float) -> float:
@@ -72,8 +72,8 @@ def margin_percent(metric: str, margin: float) -> float:
 
 def in_percent(metric: str, difference: float) -> float:
     """Return a difference of scores as people know it: points, or percent of perplexity; less is worse."""
-    return difference * 100 if metric in BINARY else -math.expm1(-difference) * 100
+    return difference * 100 if is_binary(metric) else -math.expm1(-difference) * 100
 
 
 def _value(metric: str, scores: Sequence[float]) -> float:
-    return fmean(scores) if metric in BINARY else math.exp(-fmean(scores))
+    return fmean(scores) if is_binary(metric) else math.exp(-fmean(scores))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Team
@@ -16,10 +17,17 @@ from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
 from optimization.documents import in_language
 from optimization.recipes import recipes
+from optimization.task_files import SUFFIXES
 from serving.engines.registry import ENGINES
 
 MOST_SETS = 200
 DEFAULT_RECIPE = "local/int8-dynamic"
+
+
+def _files(versions: QuerySet[Version], suffix: str) -> list[str]:
+    files = VersionFile.objects.filter(version__in=versions, path__endswith=suffix)
+    rows = files.select_related("version__model").order_by("version", "path")[:MOST_SETS]
+    return [f"{file.version}/{file.path}" for file in rows]
 
 
 class NewRunForm(forms.Form):
@@ -28,7 +36,8 @@ class NewRunForm(forms.Form):
     recipe = forms.ChoiceField(label=_("Recipe"))
     parameters = ParametersField(_("One per line: a name and its value, such as share: 0.25."))
     test = forms.ChoiceField(
-        label=_("Test set"), help_text=_("A JSON lines file of a version: texts, or prompts with choices.")
+        label=_("Test set"),
+        help_text=_("A file of a version: JSON lines with texts or questions, or a task file of lm-eval."),
     )
     calibration = forms.ChoiceField(required=False, label=_("Calibration set"))
     margin = forms.FloatField(
@@ -48,6 +57,11 @@ class NewRunForm(forms.Form):
         label=_("Load"),
         help_text=_("Lengths and rates of a service's last seven days; never its prompts."),
     )
+    compare_batching = forms.BooleanField(
+        required=False,
+        label=_("Also measure static batching"),
+        help_text=_("Twice as long; the transformers engine alone."),
+    )
     name = forms.CharField(max_length=63, required=False, label=_("Name"))
 
     def __init__(self, *args: Any, actor: Actor, **kwargs: Any) -> None:
@@ -63,12 +77,9 @@ class NewRunForm(forms.Form):
             "recipe", [(one.name, f"{one.name}: {in_language(one.title)}") for one in recipes().values()]
         )
         self.fields["recipe"].initial = DEFAULT_RECIPE
-        files = VersionFile.objects.filter(version__in=versions, path__endswith=".jsonl")
-        sets = [
-            f"{file.version}/{file.path}"
-            for file in files.select_related("version__model").order_by("version", "path")[:MOST_SETS]
-        ]
-        self._choose("test", [(one, one) for one in sets])
+        sets = _files(versions, ".jsonl")
+        tasks = [one for suffix in SUFFIXES for one in _files(versions, suffix)]
+        self._choose("test", [(one, one) for one in (*sets, *tasks)])
         self._choose("calibration", [("", _("None")), *((one, one) for one in sets)])
         services = Deployment.objects.filter(team__in=teams).exclude(state=DeploymentState.REMOVED)
         names = services.order_by("service").values_list("service", flat=True).distinct()[:MOST_SETS]

@@ -1,5 +1,6 @@
 """Files of versions that a run reads: test and calibration sets."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from accounts.models import Team
 from models_registry import files
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
-from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, BadItems, EvalItem, overlap, read_items
+from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, BadItems, EvalItem, read_items
 from optimization.models import OptimizationRun
+from optimization.task_files import documents_of_test, is_task_file, read_task, text_digests
 
 
 class NoSuchItemFile(Exception):
@@ -33,7 +35,10 @@ def item_file(team: Team, named: str) -> tuple[Version, dict[str, Any]]:
     file = VersionFile.objects.filter(version=version, path=path).first()
     if file is None:
         raise NoSuchItemFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
-    return version, {"label": label, "path": path, "sha256": file.sha256}
+    # Of a task file with all that may lie beside it.
+    content = f"{file.sha256} {version.digest}" if is_task_file(path) else ""
+    sha256 = hashlib.sha256(content.encode()).hexdigest() if content else file.sha256
+    return version, {"label": label, "path": path, "sha256": sha256}
 
 
 def test_path(row: OptimizationRun) -> Path:
@@ -51,18 +56,35 @@ def calibration_path(row: OptimizationRun) -> Path | None:
 def fault_of(row: OptimizationRun) -> str:
     """Return what is wrong with the sets of a run; empty: nothing."""
     try:
-        items = read_items(test_path(row))
+        kinds, digests = _test_items(row)
         calibration = calibration_path(row)
         texts = read_items(calibration) if calibration else None
     except BadItems as error:
         return str(error)
-    return _few(items) or ("" if texts is None else _unfit(texts, items))
+    return _few(kinds) or ("" if texts is None else _unfit(texts, digests))
 
 
-def _few(items: list[EvalItem]) -> str:
+def task_of(row: OptimizationRun) -> dict[str, Any] | None:
+    """Return the task file that is the run's test set; None: it is a set of items. Raises BadItems and what
+    `files.materialise` raises."""
+    if not is_task_file(row.test["path"]):
+        return None
+    return read_task(test_path(row), root=files.materialise(row.test_version))
+
+
+def _test_items(row: OptimizationRun) -> tuple[list[str], set[str]]:
+    """Return the kind of each item of the test set, and digests of its texts."""
+    if (task := task_of(row)) is not None:
+        documents = documents_of_test(task)
+        return [task["task"]] * len(documents), text_digests(documents)
+    items = read_items(test_path(row))
+    return [one.metric for one in items], {one.digest for one in items}
+
+
+def _few(items: list[str]) -> str:
     by_metric: dict[str, int] = {}
     for item in items:
-        by_metric[item.metric] = by_metric.get(item.metric, 0) + 1
+        by_metric[item] = by_metric.get(item, 0) + 1
     few = [f"{name}: {count}" for name, count in by_metric.items() if count < LEAST_ITEMS]
     if items and not few:
         return ""
@@ -72,13 +94,13 @@ def _few(items: list[EvalItem]) -> str:
     }
 
 
-def _unfit(texts: list[EvalItem], items: list[EvalItem]) -> str:
+def _unfit(texts: list[EvalItem], tested: set[str]) -> str:
     if len(texts) < LEAST_CALIBRATION:
         return _("The calibration set has %(count)s texts; %(least)s are needed.") % {
             "count": len(texts),
             "least": LEAST_CALIBRATION,
         }
-    if both := overlap(texts, items):
+    if both := len({one.digest for one in texts} & tested):
         return _(
             "%(both)s items are in the calibration set and in the test set: the check would be of what was "
             "learnt. Take them out of one."

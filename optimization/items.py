@@ -13,7 +13,12 @@ LEAST_CALIBRATION = 8
 MOST_BYTES = 64 * 1024 * 1024
 
 Metric = Literal["perplexity", "accuracy"]
-BINARY: frozenset[str] = frozenset({"accuracy"})
+BINARY: frozenset[str] = frozenset({"accuracy", "acc", "acc_norm", "exact_match"})
+
+
+def is_binary(metric: str) -> bool:
+    """Whether its scores are 0 or 1, else nats. Metrics of a task file are `task:metric`."""
+    return metric.rpartition(":")[2] in BINARY
 
 
 class BadItems(Exception):
@@ -42,11 +47,6 @@ def read_items(path: Path) -> list[EvalItem]:
     if len({one.digest for one in items}) < len(items):
         raise BadItems(f"{path.name} has the same item more than once: each may count once.")
     return items
-
-
-def overlap(ours: Sequence[EvalItem], theirs: Sequence[EvalItem]) -> int:
-    """Return how many items both have, by their texts."""
-    return len({one.digest for one in ours} & {one.digest for one in theirs})
 
 
 def _items(path: Path) -> Iterator[EvalItem]:

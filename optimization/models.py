@@ -39,6 +39,8 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     environment = models.CharField(max_length=100, blank=True, editable=False)
     """Name of its environment's directory, or of the family as long as there is none; empty: the recipe runs
     where Slipway does."""
+    test_environment = models.CharField(max_length=100, blank=True, editable=False)
+    """The same of the environment that answers a task file; empty: the test set is none."""
     limits = models.JSONField(default=dict, editable=False)
     """See `limits.RunLimits`."""
     state = models.CharField(

@@ -11,6 +11,7 @@ from models_registry.models import Version
 from models_registry.panels import PanelPlace, VersionPanel
 from optimization.documents import verdict_document
 from optimization.family import FamilyMember, family_of
+from optimization.items import is_binary
 from optimization.models import AccuracyCheck, OptimizationRun
 from optimization.speed import MARGIN
 from optimization.states import ENDED
@@ -57,19 +58,24 @@ class ParetoPoint:
     has_passed: bool
 
 
+def metric_name(metric: str) -> str:
+    task, _colon, own = metric.rpartition(":")
+    return f"{task}: {own}" if task else str(METRICS[own])
+
+
 def verdict_lines(check: AccuracyCheck) -> list[dict[str, Any]]:
     """Return each metric with its bar; below 0 the child is worse."""
     lines = []
     for row in check.verdicts.all():
         told = verdict_document(row)
-        told["name"] = METRICS[row.metric]
+        told["name"] = metric_name(row.metric)
         told["bar"] = _bar(told["low"], told["high"], told["difference"], -told["margin"])
-        told["is_share"] = row.metric == "accuracy"
+        told["is_share"] = is_binary(row.metric)
         lines.append(told)
     return lines
 
 
-def speed_lines(row: OptimizationRun) -> list[dict[str, Any]]:
+def speed_lines(row: OptimizationRun, compared_with: str) -> list[dict[str, Any]]:
     return [
         {
             **one,
@@ -77,6 +83,7 @@ def speed_lines(row: OptimizationRun) -> list[dict[str, Any]]:
             "bar": None if one["low"] is None else _bar(one["low"], one["high"], one["ratio"], 1 - MARGIN),
         }
         for one in row.speed
+        if one.get("compared_with", "parent") == compared_with
     ]
 
 
@@ -89,7 +96,7 @@ def pareto(members: Sequence[FamilyMember]) -> list[ParetoPoint]:
     """Return accuracy over cost as places of a picture of `WIDTH` by `HEIGHT`; better is higher and left."""
     metric = next((one.metric for one in members if one.metric), "")
     shown = [
-        (one, one.cost, -one.value if metric == "perplexity" else one.value)
+        (one, one.cost, one.value if is_binary(metric) else -one.value)
         for one in members
         if one.value is not None and one.cost is not None and one.metric == metric
     ]
@@ -126,7 +133,7 @@ def family_context(actor: Actor, row: OptimizationRun) -> dict[str, Any]:
     members = family_of(actor, row.parent, test_sha256=row.test.get("sha256", ""))
     return {
         "members": members,
-        "metric": next((METRICS[one.metric] for one in members if one.metric), _("Accuracy")),
+        "metric": next((metric_name(one.metric) for one in members if one.metric), _("Accuracy")),
         "pareto": pareto(members),
         "width": WIDTH,
         "height": HEIGHT,

@@ -31,6 +31,7 @@ from optimization.inputs import NoSuchItemFile, item_file
 from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
 from optimization.recipes import OptimizationRecipe, recipes
 from optimization.service_load import LEAST_REQUESTS, scenario_of
+from optimization.task_files import is_task_file
 
 ACTOR = Actor.system("optimization")
 """Of its steps; the right to optimise covers the benchmark that belongs to it."""
@@ -40,6 +41,8 @@ DEFAULT_SCENARIO: Mapping[str, Any] = {
 DEFAULT_REPEATS = 5
 NO_DERIVATIVES = re.compile(r"\bnd\b|no-?deriv")
 """In names of licences, such as cc-by-nc-nd-4.0."""
+BATCHING, CONTINUOUS, STATIC = "batching", "continuous", "static"
+"""A setting of the transformers engine, and its values."""
 MOST_MARGIN = 50.0
 MOST_GAIN = 100.0
 
@@ -73,6 +76,7 @@ def plan_run(
     engine: str = "transformers",
     scenario: Mapping[str, Any] | None = None,
     load_of: str = "",
+    compare_batching: bool = False,
     repeats: int = DEFAULT_REPEATS,
 ) -> RunPlan:
     """Raises NotAllowed, InvalidOptimization with the names of the fields."""
@@ -105,6 +109,12 @@ def plan_run(
             faults["engine"] = _("%(engine)s does not load what %(recipe)s makes. These do: %(engines)s.") % {
                 "engine": engine, "recipe": chosen.name, "engines": ", ".join(chosen.engines)
             }  # fmt: skip
+    if compare_batching and engine != "transformers":
+        faults["compare_batching"] = _("%(engine)s has no static batching to compare with.") % {
+            "engine": engine
+        }
+    if is_task_file(test) and engine != "transformers":
+        faults["test"] = _("The transformers engine alone answers task files: give items as JSON lines.")
     drawn = _drawn(team, load_of, scenario, faults) if load_of else scenario
     if faults or version is None or chosen is None:
         raise _invalid(faults)
@@ -114,6 +124,7 @@ def plan_run(
         "cluster": cluster,
         "scenario": dict(drawn or DEFAULT_SCENARIO),
         "load_of": load_of,
+        "compare_batching": compare_batching,
         "engine": engine,
         "repeats": repeats,
         "gain": gain,
@@ -139,7 +150,10 @@ def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, A
         "versions": versions,
         "repeats": order["repeats"],
         "device": "auto" if cluster and gpus_of(cluster) else "cpu",
-        "space": {"engines": [order["engine"]]},
+        "space": {
+            "engines": [order["engine"]],
+            "parameters": {BATCHING: [CONTINUOUS, STATIC]} if order.get("compare_batching") else {},
+        },
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.statistics import RatioEstimate
 
@@ -27,13 +27,18 @@ class SpeedRatio:
     high: float | None
     is_worse: bool
     has_verdict: bool
+    compared_with: Literal["parent", "static"] = "parent"
+    """`static`: the same version with static batching."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def ratios_of(figures: Iterable[tuple[float, str, RatioEstimate]]) -> list[SpeedRatio]:
-    """`figures`: child over parent, as `benchmarks.selectors.compared` gives them."""
+def ratios_of(
+    figures: Iterable[tuple[float, str, RatioEstimate]],
+    compared_with: Literal["parent", "static"] = "parent",
+) -> list[SpeedRatio]:
+    """`figures`: child over what it is compared with, as `benchmarks.selectors.compared` gives them."""
     found = []
     for rate, name, one in figures:
         if name not in FASTER_IS_HIGHER:
@@ -51,6 +56,7 @@ def ratios_of(figures: Iterable[tuple[float, str, RatioEstimate]]) -> list[Speed
                 and high is not None
                 and high < 1 - MARGIN,
                 has_verdict=one.verdict != "no verdict",
+                compared_with=compared_with,
             )
         )
     return found
@@ -69,7 +75,7 @@ class SpeedVerdict:
 def judge_speed(ratios: Sequence[SpeedRatio], *, gain: float) -> SpeedVerdict:
     """Passed: no figure is shown to be worse by more than the margin and, if a `gain` above 1 is demanded,
     one of them is shown to be at least so many times as good."""
-    judged = [one for one in ratios if one.has_verdict]
+    judged = [one for one in ratios if one.has_verdict and one.compared_with == "parent"]
     if not judged:
         return SpeedVerdict(is_passed=False, missing=True)
     best = max(judged, key=lambda one: one.low or 0.0)

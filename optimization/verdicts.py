@@ -12,9 +12,9 @@ from common.errors import SlipwayError
 from model_store.backends.base import Ingested
 from models_registry.services.evaluations import FigureInput, evaluate_version
 from optimization.accuracy import AccuracyOutcome, margin_percent
-from optimization.items import BINARY
+from optimization.items import is_binary
 from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
-from optimization.planning import ACTOR
+from optimization.planning import ACTOR, BATCHING, CONTINUOUS, STATIC
 from optimization.speed import SpeedRatio, judge_speed, ratios_of
 from optimization.states import OptimizationState
 
@@ -44,7 +44,7 @@ def accuracy_gate(outcome: AccuracyOutcome) -> tuple[OptimizationState, str]:
 
 
 def _shown(metric: str, value: float) -> str:
-    return f"{value:.1%}" if metric in BINARY else f"{value:.3g}"
+    return f"{value:.1%}" if is_binary(metric) else f"{value:.3g}"
 
 
 def keep_check(row: OptimizationRun, outcome: AccuracyOutcome, held: Ingested, now: datetime) -> None:
@@ -65,7 +65,7 @@ def keep_check(row: OptimizationRun, outcome: AccuracyOutcome, held: Ingested, n
         return
     figures = [
         FigureInput(
-            name=name, value=one.child, dataset=row.test["label"], unit="", is_higher_better=name in BINARY
+            name=name, value=one.child, dataset=row.test["label"], unit="", is_higher_better=is_binary(name)
         )
         for name, one in outcome.results.items()
     ]
@@ -81,12 +81,19 @@ def benchmark_of(row: OptimizationRun) -> Benchmark | None:
     return Benchmark.objects.filter(team=row.team, name=benchmark_name(row), created_by=ACTOR.name).first()
 
 
-def ratios_beside_parent(row: OptimizationRun, benchmark: Benchmark) -> list[SpeedRatio]:
-    cells = {cell.version_id: cell for cell in benchmark.cells.all()}
-    child, parent = cells.get(row.child_id), cells.get(row.parent_id)
+def speed_ratios(row: OptimizationRun, benchmark: Benchmark) -> list[SpeedRatio]:
+    """Return the child's figures beside its parent's, and beside its own with static batching if that was
+    measured."""
+    cells = {
+        (cell.version_id, cell.parameters.get(BATCHING, CONTINUOUS)): cell for cell in benchmark.cells.all()
+    }
+    child, parent = cells.get((row.child_id, CONTINUOUS)), cells.get((row.parent_id, CONTINUOUS))
     if child is None or parent is None:
         return []
-    return ratios_of(benchmarks.compared(child, parent))
+    found = ratios_of(benchmarks.compared(child, parent))
+    if static := cells.get((row.child_id, STATIC)):
+        found += ratios_of(benchmarks.compared(child, static), "static")
+    return found
 
 
 def speed_gate(ratios: list[SpeedRatio], gain: float) -> tuple[OptimizationState, str]:

@@ -117,6 +117,10 @@ class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
     scenario = serializers.DictField(
         required=False, help_text="Load of the benchmark: docs/BENCHMARKS.md. Default: four at a time."
     )
+    compare_batching = serializers.BooleanField(
+        required=False,
+        help_text="Measure static batching, too: the result has continuous beside it. Twice as long.",
+    )
     load_of = serializers.CharField(
         max_length=128,
         required=False,

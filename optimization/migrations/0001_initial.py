@@ -51,6 +51,7 @@ class Migration(migrations.Migration):
                 ('margin', models.FloatField(editable=False)),
                 ('benchmark_order', models.JSONField(default=dict, editable=False)),
                 ('environment', models.CharField(blank=True, editable=False, max_length=100)),
+                ('test_environment', models.CharField(blank=True, editable=False, max_length=100)),
                 ('limits', models.JSONField(default=dict, editable=False)),
                 ('state', models.CharField(choices=[('preparing', 'Preparing'), ('running', 'Running'), ('storing', 'Storing'), ('checking', 'Checking accuracy'), ('benchmarking', 'Benchmarking'), ('cancelling', 'Cancelling'), ('passed', 'Passed'), ('rejected', 'Rejected'), ('needs_items', 'Needs more items'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='preparing', editable=False, max_length=20)),
                 ('state_since', models.DateTimeField(default=common.clock.now, editable=False)),

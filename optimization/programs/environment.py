@@ -1,4 +1,4 @@
-"""The job that makes the environment of a recipe's family, and tests the recipe in it once."""
+"""The job that makes the environment of a family, and tests in it what it is for, once."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from optimization.programs.making import OFFLINE
-from optimization.recipes import OptimizationRecipe, recipes
+from optimization.recipes import lock_of, recipes
 from serving.environments import EnvironmentNotMade, LockedEnvironment, ensure_held
 
 LOCKED_FOR_PYTHON = "3.11"
@@ -20,32 +20,33 @@ TESTED = "tested-"
 def prepare(running: Running) -> Mapping[str, Any]:
     """Return the environment's name, or `refused` with the reason."""
     told = read_json()
-    recipe = recipes()[told["recipe"]]
+    family, recipe = told["family"], recipes().get(told.get("recipe", ""))
+    tested = recipe.name if recipe else family
     running.report({"stage": "environment", "done": 0, "total": 1})
     try:
-        place = ensure_held(environment_of(recipe), Path(told["root"]))
+        place = ensure_held(environment_of(family), Path(told["root"]))
     except EnvironmentNotMade as error:
-        return {"refused": f"The environment of {recipe.family} cannot be made: {error}"}
-    mark = place / f"{TESTED}{recipe.key}-{recipe.digest[:16]}"
+        return {"refused": f"The environment of {family} cannot be made: {error}"}
+    mark = place / (f"{TESTED}{recipe.key}-{recipe.digest[:16]}" if recipe else TESTED)
     if mark.exists():
         return {"environment": place.name}
     running.report({"stage": "self-test", "done": 0, "total": 1})
-    if words := failure_of(recipe.name, place):
-        said = f"The environment of {recipe.family} is broken. Self-test of {recipe.name}: {words}"
-        return {"refused": said}
+    module = f"optimization.programs.{'self_test' if recipe else 'task_self_test'}"
+    if words := failure_of(module, tested, place):
+        return {"refused": f"The environment of {family} is broken. Self-test of {tested}: {words}"}
     mark.touch()
     return {"environment": place.name}
 
 
-def environment_of(recipe: OptimizationRecipe) -> LockedEnvironment:
-    return LockedEnvironment(name=recipe.family, lock=recipe.lock, python=LOCKED_FOR_PYTHON)
+def environment_of(family: str) -> LockedEnvironment:
+    return LockedEnvironment(name=family, lock=lock_of(family), python=LOCKED_FOR_PYTHON)
 
 
-def failure_of(recipe: str, place: Path) -> str:
-    """Return the last words of the recipe's self-test in an environment; empty: it passed."""
+def failure_of(module: str, tested: str, place: Path) -> str:
+    """Return the last words of a self-test in an environment; empty: it passed."""
     try:
         done = subprocess.run(
-            [place / "bin" / "python", "-m", "optimization.programs.self_test", recipe],
+            [place / "bin" / "python", "-m", module, tested],
             capture_output=True,
             check=False,
             env=os.environ | OFFLINE,

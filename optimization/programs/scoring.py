@@ -52,20 +52,25 @@ class ScoringRefusal(Exception):
     pass
 
 
+def loaded_model(directory: Path) -> Any:
+    """Load a version by the engine that serves it. Raises ScoringRefusal."""
+    from serving.engines.base import EngineError
+    from serving.engines.causal import CausalModel
+    from serving.engines.transformers import TransformersSettings
+
+    try:
+        return CausalModel.load(directory, device="cpu", settings=TransformersSettings())
+    except (EngineError, ImportError, OSError, ValueError) as error:
+        raise ScoringRefusal(f"it cannot be loaded: {error}") from None
+
+
 def scores_of(
     directory: Path, items: list[EvalItem], side: str, running: Running
 ) -> Iterator[tuple[float, int]]:
     """Yield the score of each item, and which choice it takes (-1: it has none)."""
     import torch
 
-    from serving.engines.base import EngineError
-    from serving.engines.causal import CausalModel
-    from serving.engines.transformers import TransformersSettings
-
-    try:
-        loaded = CausalModel.load(directory, device="cpu", settings=TransformersSettings())
-    except (EngineError, ImportError, OSError, ValueError) as error:
-        raise ScoringRefusal(f"it cannot be loaded: {error}") from None
+    loaded = loaded_model(directory)
     model, tokenizer, limit = loaded.model, loaded.tokenizer, min(loaded.context, MOST_TOKENS)
 
     def likelihood(text: str, since: int, number: int) -> float:

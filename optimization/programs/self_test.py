@@ -26,7 +26,7 @@ def failure(name: str, directory: Path) -> str:
     recipe = recipes()[name]
     source, output = directory / "source", directory / "output"
     output.mkdir()
-    _write_model(source)
+    write_model(source)
     calibration = directory / "calibration.jsonl"
     draw = random.Random(1)  # noqa: S311 (texts)
     texts = [" ".join(draw.choices(WORDS, k=24)) for _ in range(TEXTS)]
@@ -49,7 +49,7 @@ def failure(name: str, directory: Path) -> str:
     return ""
 
 
-def _write_model(directory: Path) -> None:
+def write_model(directory: Path) -> None:
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

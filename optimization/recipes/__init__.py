@@ -81,8 +81,7 @@ class OptimizationRecipe:
     @property
     def lock(self) -> str:
         """The text of its family's lock; empty: it runs where Slipway does."""
-        file = ROOT / self.family / LOCK
-        return file.read_text() if file.exists() else ""
+        return lock_of(self.family)
 
     def values(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """Return all parameters, and what is wrong with the given ones, by name."""
@@ -97,6 +96,11 @@ class OptimizationRecipe:
             if fault := known[name].fault(value):
                 faults[name] = f"It must be {fault}."
         return {**values, **self.fixed}, faults
+
+
+def lock_of(family: str) -> str:
+    file = ROOT / family / LOCK
+    return file.read_text() if file.exists() else ""
 
 
 @cache

@@ -49,15 +49,15 @@ def environments() -> Path:
 
 
 def recipe_job(
-    row: OptimizationRun, op_key: str, module: str, order: Mapping[str, Any], *, in_environment: bool
+    row: OptimizationRun, op_key: str, module: str, order: Mapping[str, Any], *, environment: str
 ) -> JobSpec:
     """Return a job within the run's limits and without a network. Raises CannotStart.
 
-    `in_environment`: that of its recipe's family, if it has one.
+    `environment`: name of its directory; empty: it runs where Slipway does.
     """
     limits, python = RunLimits.from_json(row.limits), sys.executable
-    if in_environment and row.environment:
-        place = environments() / row.environment
+    if environment:
+        place = environments() / environment
         if not place.exists():
             raise CannotStart(_("The environment of the recipe is gone. Start it again."))
         order, python = {**order, "environment": str(place)}, str(place / "bin" / "python")

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from benchmarks.load_orders import PACKAGE_INDEXES
-from common.jobs.rows import NEVER_LAUNCHED
+from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
 from common.jobs.spec import JobLimits, JobObservation, JobSpec
 from common.jobs.steps import AwaitJob, StartJob, owner
 from common.reconcile import Operation, Step, StepOutcome, proceed, wait
@@ -34,6 +34,9 @@ from optimization.reconcilers.jobs import (
     recipe_job,
 )
 from optimization.states import OptimizationState
+from optimization.task_files import is_task_file
+
+TASK_FAMILY = "evaluate"
 
 
 class Prepare(Step[OptimizationRun]):
@@ -60,18 +63,37 @@ class Prepare(Step[OptimizationRun]):
         if seen:
             return ended(OptimizationState.FAILED, now, seen)
         recipe = row.known_recipe
-        if recipe is not None and recipe.lock:
-            return proceed(save={"environment": recipe.family})
+        families = {
+            "environment": recipe.family if recipe is not None and recipe.lock else "",
+            "test_environment": TASK_FAMILY if is_task_file(row.test["path"]) else "",
+        }
+        if any(families.values()):
+            return proceed(save=families)
         return moved(OptimizationState.RUNNING, now)
 
 
+def unmade_environment(row: OptimizationRun) -> str:
+    """Return the column of an environment that is still to be made; empty: there is none."""
+    return next(
+        (
+            column
+            for column in ("environment", "test_environment")
+            if (name := getattr(row, column)) and "-" not in name
+        ),
+        "",
+    )
+
+
 class StartEnvironment(StartJob[OptimizationRun]):
-    """Make the environment of the recipe's family on this host, and test it with the recipe."""
+    """Make the environment of a family on this host, and test in it what it is for."""
 
     name = "start environment"
 
     def spec(self, row: OptimizationRun, op_key: str) -> JobSpec:
-        order = {"recipe": row.recipe, "root": str(environments())}
+        column = unmade_environment(row)
+        order = {"family": getattr(row, column), "root": str(environments())}
+        if column == "environment":
+            order["recipe"] = row.recipe
         limits = JobLimits(wall_seconds=ENVIRONMENT_SECONDS, nice=NICE)
         return JobSpec(
             op_key=op_key,
@@ -94,7 +116,11 @@ class AwaitEnvironment(AwaitJob[OptimizationRun]):
         found = seen.result or {}
         if refused := found.get("refused"):
             return ended(OptimizationState.FAILED, now, str(refused), log=seen.log_tail)
-        save = {"environment": found["environment"], "made": {"host": seen.host}, **NEVER_LAUNCHED}
+        column = unmade_environment(row)
+        save = {column: found["environment"], "made": {"host": seen.host}, **NEVER_LAUNCHED}
+        setattr(row, column, found["environment"])
+        if unmade_environment(row):
+            return proceed(save={**save, **NO_JOB, "progress": {}})
         return moved(OptimizationState.RUNNING, now, **save)
 
     def failed(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
@@ -118,7 +144,7 @@ class StartMaking(StartRunJob):
             "seed": row.seed,
             "calibration": (calibration := inputs.calibration_path(row)) and str(calibration),
         }
-        return recipe_job(row, op_key, "optimization.programs.making", order, in_environment=True)
+        return recipe_job(row, op_key, "optimization.programs.making", order, environment=row.environment)
 
 
 class AwaitMaking(AwaitJob[OptimizationRun]):

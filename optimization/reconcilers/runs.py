@@ -45,6 +45,7 @@ from optimization.reconcilers.making import (
     StartEnvironment,
     StartMaking,
     StoreChild,
+    unmade_environment,
 )
 from optimization.states import ENDED, MOVES, OptimizationState
 from optimization.verdicts import (
@@ -52,8 +53,8 @@ from optimization.verdicts import (
     benchmark_name,
     benchmark_of,
     keep_check,
-    ratios_beside_parent,
     speed_gate,
+    speed_ratios,
 )
 
 
@@ -67,13 +68,16 @@ class StartScoring(StartRunJob):
         order = {
             "parent": str(files.materialise(row.parent)),
             "child": str(files.materialise(row.child)),
-            "test": str(inputs.test_path(row)),
             "output": str(output.directory_of(row)),
         }
+        if (task := inputs.task_of(row)) is not None:
+            module = "optimization.programs.task_scoring"
+            given = {**order, "task": task}
+            return recipe_job(row, op_key, module, given, environment=row.test_environment)
         # Our own engine is asked where it will serve, else the library that made the child.
-        in_environment = row.benchmark_order["engine"] != "transformers"
-        module = "optimization.programs.scoring"
-        return recipe_job(row, op_key, module, order, in_environment=in_environment)
+        environment = row.environment if row.benchmark_order["engine"] != "transformers" else ""
+        given = {**order, "test": str(inputs.test_path(row))}
+        return recipe_job(row, op_key, "optimization.programs.scoring", given, environment=environment)
 
 
 class AwaitScoring(AwaitJob[OptimizationRun]):
@@ -151,7 +155,7 @@ class RunBenchmark(Step[OptimizationRun]):
                 "state": seen.get_state_display().lower(), "reason": seen.reason
             }  # fmt: skip
             return ended(OptimizationState.FAILED, now, said.strip(), benchmark=seen)
-        ratios = ratios_beside_parent(row, seen)
+        ratios = speed_ratios(row, seen)
         to, reason = speed_gate(ratios, float(row.benchmark_order["gain"]))
         speed = [one.as_json() for one in ratios]
         return ended(to, now, reason, benchmark=seen, speed=speed)
@@ -210,7 +214,7 @@ class OptimizationReconciler(JobReconciler[OptimizationRun]):
     def next_step(self, row: OptimizationRun, now: datetime) -> Step[OptimizationRun] | None:
         match row.state:
             case OptimizationState.PREPARING:
-                if not row.environment:
+                if not unmade_environment(row):
                     return Prepare()
                 return AwaitEnvironment(self.runner) if row.job else StartEnvironment(self.runner)
             case OptimizationState.RUNNING:

@@ -13,7 +13,9 @@ from optimization.programs import environment
 from optimization.recipes import recipes
 from optimization.recipes.compressor.quantizing import check_groups
 from optimization.recipes.order import RecipeRefusal
+from optimization.services import cancel_run
 from tests.optimization.conftest import OptimizationScene
+from tests.optimization.tiny import write_task
 
 RECIPE = "compressor/smoothquant-w8a8"
 COMPRESSOR = sorted(name for name, one in recipes().items() if one.family == "compressor")
@@ -22,15 +24,41 @@ COMPRESSOR = sorted(name for name, one in recipes().items() if one.family == "co
 @pytest.fixture(scope="module")
 def compressor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("made") / "environments"
-    environment.environment_of(recipes()[COMPRESSOR[0]]).ensure(root)
+    environment.environment_of("compressor").ensure(root)
     return root
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+@pytest.mark.timeout(900)
+def test_a_task_file_judges_parent_and_child_by_lm_evals_own_metrics(
+    shop: OptimizationScene, tmp_path_factory: pytest.TempPathFactory, settings: Any
+) -> None:
+    settings.SLIPWAY_RUN_DIR = tmp_path_factory.mktemp("made") / "run"
+    write_task(shop.root / "tasks", shop.root / "sets/test.jsonl")
+    shop.import_version("tasks:v1", shop.root / "tasks")
+    row = shop.start(test="tasks:v1/prose.yaml", margin=5.0)
+    shop.wait_for(row, "checking", seconds=700)
+    shop.run_until(lambda: AccuracyCheck.objects.filter(run=row).exists(), seconds=120)
+    verdict = AccuracyCheck.objects.get(run=row).verdicts.get()
+    assert (verdict.metric, verdict.items, verdict.result) == ("prose:byte_perplexity", 120, "passed")
+    assert 1 < verdict.parent_value < 8
+    row = shop.end(cancel_run(row, actor=shop.actor), seconds=60)
+
+    # A template that reaches for Python's own objects is stopped before it does anything.
+    task = shop.root / "tasks/prose.yaml"
+    task.write_text(task.read_text().replace("{{text}}", "{{text.__class__}}"))
+    shop.import_version("tasks:v2", shop.root / "tasks")
+    row = shop.end(shop.start(test="tasks:v2/prose.yaml"), seconds=200)
+    assert row.state == "failed"
+    assert "SecurityError" in row.reason
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPRESSOR)
 def test_a_recipe_makes_a_model_that_reloads_with_a_small_error(compressor: Path, name: str) -> None:
     (place,) = (one for one in compressor.iterdir() if one.is_dir())
-    assert environment.failure_of(name, place) == ""
+    assert environment.failure_of("optimization.programs.self_test", name, place) == ""
 
 
 @pytest.mark.slow
@@ -71,7 +99,7 @@ def test_an_environment_that_cannot_be_made_or_does_not_work_ends_the_run_with_w
     assert row.state == "failed"
     assert "cannot be made: uv" in row.reason
 
-    made = environment.environment_of(recipes()[RECIPE])
+    made = environment.environment_of("compressor")
     place = tmp_path / "environments" / made.key
     subprocess.run(["uv", "venv", "--quiet", str(place)], check=True, timeout=60)
     row = shop.end(shop.start(RECIPE, calibration="sets:v1/calibration.jsonl"), seconds=100)

@@ -10,6 +10,17 @@ from tests.serving.tiny_model import write_tiny_model
 WHO, DOES = ("the cat", "a dog", "my bird", "one fish"), ("sees", "likes", "finds")
 WHAT = ("the tree", "a house", "some rain")
 
+TASK = """\
+task: prose
+dataset_path: json
+dataset_kwargs: {data_files: {test: items.jsonl}}
+test_split: test
+output_type: loglikelihood_rolling
+doc_to_text: ""
+doc_to_target: "{{text}}"
+metric_list: [{metric: byte_perplexity}]
+"""
+
 
 def sentences(count: int, *, seed: int) -> list[str]:
     """Return different sentences of one simple grammar."""
@@ -24,6 +35,15 @@ def sentences(count: int, *, seed: int) -> list[str]:
 def write_items(path: Path, texts: Sequence[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def write_task(directory: Path, data: Path) -> Path:
+    """Write a task file of lm-eval on texts, with its data beside it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "items.jsonl").write_bytes(data.read_bytes())
+    path = directory / "prose.yaml"
+    path.write_text(TASK)
     return path
 
 

@@ -83,6 +83,9 @@ def start(
     load_of: Annotated[
         str, typer.Option("--load-of", help="Service whose load of the last seven days is taken instead.")
     ] = "",
+    compare_batching: Annotated[
+        bool, typer.Option("--compare-batching", help="Measure static batching, too.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     wait: WaitForEnd = False,
     timeout: Timeout = 86_400,
@@ -101,6 +104,8 @@ def start(
         "seed": seed,
         "parameters": dict(_parameter(one) for one in parameter or ()),
     }
+    if compare_batching:
+        body["compare_batching"] = True
     if load_of:
         body["load_of"] = load_of
     if scenario is not None:
@@ -178,4 +183,5 @@ def _say(context: CliContext, row: Document) -> None:
         )
     for one in row["result"]["speed"]:
         interval = "" if one["low"] is None else f" ({one['low']:.2f} to {one['high']:.2f})"
-        context.say(f"  {one['name']} at {one['rate']:g}: {one['ratio']:.2f} times the parent's{interval}")
+        other = "that of static batching" if one.get("compared_with") == "static" else "the parent's"
+        context.say(f"  {one['name']} at {one['rate']:g}: {one['ratio']:.2f} times {other}{interval}")
