@@ -251,6 +251,9 @@ class ServicePage:
 
     @property
     def curl(self) -> str:
+        """Return a request that its workers answer: of own code, the list of its routes."""
+        if self.service.engine == "app":
+            return f"curl {self.url}openapi.json"
         body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}
         return (
             f"curl {self.url}v1/chat/completions \\\n"  # untranslated

@@ -20,6 +20,13 @@ def test_a_service_shows_where_it_runs_and_how_to_ask_it(waiting: Scene) -> None
     assert "Waiting for approval" in body
 
 
+def test_a_service_of_own_code_shows_where_its_routes_are_listed(waiting: Scene) -> None:
+    Service.objects.update(engine="app")
+    body = text_of(as_person("ada", waiting), f"/services/{waiting.name}/")
+    assert f"/{waiting.name}/openapi.json" in body
+    assert "chat/completions" not in body
+
+
 def test_a_promoted_release_is_taken_back_from_the_services_history(waiting: Scene) -> None:
     waiting.approve()
     promoted = waiting.run_until_state(S.PROMOTED)

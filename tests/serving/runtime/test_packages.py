@@ -36,10 +36,15 @@ from slipway import serve
 
 app = serve.App(processes=2)
 
+class Namer(serve.GpuModel):
+    def name(self):
+        return greeter.WORDS, os.getuid()
+
 @app.get("/who")
 def who():
     return {
         "greeting": greeter.WORDS,
+        "model": serve.get(Namer).run("name"),
         "uid": os.getuid(),
         "groups": os.getgroups(),
         "files": resource.getrlimit(resource.RLIMIT_NOFILE),
@@ -236,6 +241,7 @@ def test_code_runs_as_another_user_with_limits_in_its_own_packages(
         nobody = 65_534
         assert told == {
             "greeting": "in its own packages",
+            "model": ["in its own packages", nobody],
             "uid": nobody,
             "groups": [],
             "files": [512, 512],
