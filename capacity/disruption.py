@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.utils.translation import gettext as _
 
-from capacity.models import Workload
+from capacity.models import Pool, Workload
 from clusters.backends.base import BackendError, CannotRun
 from clusters.backends.configured import backend_of
 from clusters.backends.workloads import RunsWorkloads, WorkloadRunner
@@ -24,6 +24,11 @@ def runner_of(cluster: Cluster) -> WorkloadRunner:
 
 def run_name(row: Workload) -> str:
     return f"workload-{row.pk}"
+
+
+def quota_name(pool: Pool) -> str:
+    """Name of the pool's quota and queue, where others admit its workloads."""
+    return f"pool-{pool.pk}"
 
 
 def blocked(row: Workload) -> str:

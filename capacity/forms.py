@@ -7,7 +7,7 @@ from accounts.resource_pages import NewTeamRowForm
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
 from capacity.models.queues import LONGEST_ITEM_SECONDS
 from capacity.replays import LONGEST_HOURS
-from capacity.states import Granularity, PoolKind, PoolMode, QueueKind
+from capacity.states import Granularity, PoolKind, PoolMode, QueueKind, WorkloadAdmission
 from clusters.models import MAX_REPLICAS, Cluster
 from common.pages.forms import MomentInput
 
@@ -75,6 +75,13 @@ class MachineFields(forms.Form):
         label=_("Declared machines (simulated)"),
         help_text=_("One a line: name, cards, model, rack. Only on a cluster of one machine."),
     )
+    admission = forms.ChoiceField(
+        choices=WorkloadAdmission.choices,
+        required=False,
+        initial=WorkloadAdmission.SLIPWAY,
+        label=_("Workloads are admitted by"),
+        help_text=_("Kueue: it decides when they start, by the limits below. In Kubernetes alone."),
+    )
     guarantee = forms.IntegerField(
         min_value=0,
         required=False,
@@ -103,6 +110,9 @@ class MachineFields(forms.Form):
         label=_("Plan it when a workload waits (s)"),
         help_text=_("Empty: it waits for its turn."),
     )
+
+    def clean_admission(self) -> str:
+        return str(self.cleaned_data["admission"] or WorkloadAdmission.SLIPWAY)
 
     def clean_priority(self) -> int:
         return int(self.cleaned_data["priority"] or 0)

@@ -24,6 +24,7 @@ from capacity.states import (
     CapacityPlanKind,
     Granularity,
     PoolMode,
+    WorkloadAdmission,
     WorkloadState,
 )
 from clusters.capacities import rooms_of
@@ -131,7 +132,8 @@ class CardLedger:
 
 
 def ledger_of(cluster: Cluster) -> CardLedger:
-    rows = Pool.objects.filter(cluster=cluster).exclude(granularity=Granularity.WORKER)
+    rows = Pool.objects.filter(cluster=cluster, admission=WorkloadAdmission.SLIPWAY)
+    rows = rows.exclude(granularity=Granularity.WORKER)
     pools = {pool.pk: pool for pool in rows.select_related("team", "cluster").order_by("pk")}
     active = Q(state=WorkloadState.QUEUED) | Q(state__in=HOLDING)
     found = Workload.objects.filter(active, pool__in=pools).select_related("pool", "team")

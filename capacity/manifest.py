@@ -31,6 +31,7 @@ from capacity.states import (
     PoolKind,
     PoolMode,
     QueueKind,
+    WorkloadAdmission,
     WorkloadKind,
     WorkloadState,
 )
@@ -125,6 +126,7 @@ MANIFEST = AppManifest(
     choices=(
         ChoiceSet(PoolKind, schema="PoolKind"),
         ChoiceSet(Granularity, schema="PoolGranularity"),
+        ChoiceSet(WorkloadAdmission, schema="PoolAdmission"),
         ChoiceSet(CapacityPlanKind, schema="CapacityPlanKind"),
         ChoiceSet(LayoutState, badges="card_layout", schema="CardLayoutState"),
         ChoiceSet(QueueKind, schema="QueueKind"),

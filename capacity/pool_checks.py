@@ -11,7 +11,7 @@ from capacity.ledger import limits_of, machine_names, machines_of
 from capacity.models import MOST_CARDS, Allocation, Pool
 from capacity.planning.errors import PlanningError
 from capacity.planning.lending import LendingMachine, check_pools
-from capacity.states import Granularity, PoolKind
+from capacity.states import HOLDING, Granularity, PoolKind, WorkloadAdmission
 from clusters.backends.kinds import abilities_of
 
 MOST_MACHINES = 1_000
@@ -25,10 +25,13 @@ def check_machines(pool: Pool) -> None:
     if is_of_machines == (pool.kind == PoolKind.SERVING):
         _refuse("granularity", _("Serving pools hand out workers, all others machines or cards."))
     if not is_of_machines:
+        if pool.admission != WorkloadAdmission.SLIPWAY:
+            _refuse("admission", _("Only pools of machines or cards have it."))
         for field in ("selector", "inventory", "guarantee", "lending_limit", "borrowing_limit"):
             if getattr(pool, field):
                 _refuse(field, _("Only pools of machines or cards have it."))
         return
+    _check_admission(pool)
     _check_selector(pool.selector)
     _check_inventory(pool)
     if not pool.selector and not pool.inventory:
@@ -47,6 +50,24 @@ def check_machines(pool: Pool) -> None:
         if twice := sorted(set(own) & set(machine_names(other))):
             said = _("%(machine)s is a machine of the pool %(pool)s.")
             _refuse(field, said % {"machine": twice[0], "pool": other})
+
+
+def _check_admission(pool: Pool) -> None:
+    """Kueue admits workloads in Kubernetes alone."""
+    if pool.admission == WorkloadAdmission.KUEUE and abilities_of(pool.cluster.kind).runs_on_host:
+        _refuse("admission", _("Only in Kubernetes clusters can Kueue admit workloads."))
+    if pool.admission == WorkloadAdmission.KUEUE and pool.inventory:
+        _refuse("inventory", _("Kueue knows machines by their labels alone."))
+
+
+def check_nobody_waits(pool: Pool) -> None:
+    """Who admits workloads changes only while none has cards, neither in the ledger nor in a queue.
+
+    Raises InvalidPool.
+    """
+    lent = Allocation.objects.filter(lender=pool).exists()
+    if lent or pool.workloads.filter(state__in=HOLDING).exists():
+        _refuse("admission", _("Its workloads have cards, or wait for them in Kueue: suspend them first."))
 
 
 def _check_held(pool: Pool) -> None:

@@ -68,7 +68,7 @@ def member_of(actor: Actor, service: str) -> PoolMember:
 
 
 def policies(member: PoolMember) -> QuerySet[ScalingPolicy]:
-    return ScalingPolicy.objects.filter(member=member)[:LATEST_SWITCHES]
+    return ScalingPolicy.objects.with_force().filter(member=member)[:LATEST_SWITCHES]
 
 
 def groups(actor: Actor) -> QuerySet[ServiceGroups]:

@@ -29,6 +29,13 @@ class Granularity(TextChoices):
     CARD = "card", _("Cards")
 
 
+class WorkloadAdmission(TextChoices):
+    """Who decides when a workload of a pool starts, and where."""
+
+    SLIPWAY = "slipway", _("Slipway")
+    KUEUE = "kueue", _("Kueue")
+
+
 class QueueKind(TextChoices):
     """The place where the work of a service's queue waits."""
 

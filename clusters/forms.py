@@ -39,6 +39,7 @@ FEATURES = (
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
     (Feature.INFERENCE.value, _("Route to InferencePools")),
     (Feature.GRAPHS.value, _("Run task graphs on Ray (KubeRay)")),
+    (Feature.QUEUES.value, _("Leave the admission of workloads to Kueue")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
     (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),
 )

@@ -72,6 +72,15 @@ RAY_JOBS = Resource("ray.io", "v1", "RayJob", "rayjobs")
 RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
 LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
+CLUSTER_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", is_namespaced=False)
+COHORTS = Resource("kueue.x-k8s.io", "v1beta2", "Cohort", "cohorts", is_namespaced=False)
+RESOURCE_FLAVORS = Resource(
+    "kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", is_namespaced=False
+)
+TOPOLOGIES = Resource("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", is_namespaced=False)
+WORKLOAD_PRIORITIES = Resource(
+    "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", is_namespaced=False
+)
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 BENCHMARKS = Resource("slipway.io", "v1alpha1", "Benchmark", "benchmarks")
 """Our own, where a cluster has its definition: deploy/benchmarks."""

@@ -10,7 +10,14 @@ from capacity.models import (
     ScalingPolicy,
 )
 from capacity.replays import LONGEST_HOURS, MOST_POINTS
-from capacity.states import CapacityPlanKind, CapacityPlanState, Granularity, PoolKind, PoolMode
+from capacity.states import (
+    CapacityPlanKind,
+    CapacityPlanState,
+    Granularity,
+    PoolKind,
+    PoolMode,
+    WorkloadAdmission,
+)
 from clusters.models import MAX_REPLICAS
 from common.api.examples import example
 
@@ -45,6 +52,7 @@ SETTINGS = {
     "budget": 10,
     "dwell_seconds": 300,
     "parallel_starts": 4,
+    "admission": "slipway",
     "selector": {},
     "inventory": [],
     "guarantee": None,
@@ -137,20 +145,54 @@ class PoolMemberWish(serializers.Serializer[Any]):
     )
 
 
-@example({"id": 7, **NEW, **SETTINGS, "observed_at": TIME, "problem": "", "members": [], "created_at": TIME})
+@example({"name": "job-tune-5c1", "why": "Its queue has no free cards."})
+class QueuedWorkloadSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="Kueue's Workload.")
+    why = serializers.CharField(help_text="Why it does not run, in words.")
+
+
+@example(
+    {"queue": "pool-7", "cards": 16, "used": 6, "borrowed": 2, "admitted": 2, "pending": 0, "workloads": []}
+)
+class QuotaSerializer(serializers.Serializer[Any]):
+    """What Kueue says of the pool's ClusterQueue."""
+
+    queue = serializers.CharField(help_text="Its LocalQueue, for jobs that others submit.")
+    cards = serializers.IntegerField(help_text="Of its machines.")
+    used = serializers.IntegerField(help_text="Cards of admitted workloads.")
+    borrowed = serializers.IntegerField(help_text="Of these, cards of other pools.")
+    admitted = serializers.IntegerField(help_text="Workloads.")
+    pending = serializers.IntegerField(help_text="Workloads.")
+    workloads = QueuedWorkloadSerializer(many=True, help_text="Those that wait.")
+
+
+@example(
+    {
+        "id": 7,
+        **NEW,
+        **SETTINGS,
+        "quota": None,
+        "observed_at": TIME,
+        "problem": "",
+        "members": [],
+        "created_at": TIME,
+    }
+)
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     team = serializers.CharField(source="team.name")
     cluster = serializers.CharField(source="cluster.name")
     mode = serializers.ChoiceField(PoolMode.choices, source="state")
     kind = serializers.ChoiceField(PoolKind.choices)
     granularity = serializers.ChoiceField(Granularity.choices)
+    admission = serializers.ChoiceField(WorkloadAdmission.choices)
+    quota = QuotaSerializer(allow_null=True, help_text="Of Kueue; null: it was told none.")
     selector = serializers.DictField(child=serializers.CharField())
     inventory = serializers.ListField(child=serializers.DictField())
     members = PoolMemberSerializer(source="memberships", many=True)
 
     class Meta:
         model = Pool
-        fields = ("id", *NEW, *SETTINGS, "observed_at", "problem", "members", "created_at")
+        fields = ("id", *NEW, *SETTINGS, "quota", "observed_at", "problem", "members", "created_at")
 
 
 class PoolSettingsSerializer(serializers.Serializer[Any]):
@@ -167,6 +209,11 @@ class PoolSettingsSerializer(serializers.Serializer[Any]):
     dwell_seconds = serializers.IntegerField(min_value=0, required=False)
     parallel_starts = serializers.IntegerField(min_value=1, required=False)
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    admission = serializers.ChoiceField(
+        WorkloadAdmission.choices,
+        required=False,
+        help_text="Who starts workloads; `kueue` in Kubernetes alone.",
+    )
     selector = serializers.DictField(
         child=serializers.CharField(), required=False, help_text="Labels of the machines that the pool owns."
     )
@@ -224,6 +271,7 @@ class LawField(serializers.DictField):
 class ScalingPolicySerializer(serializers.ModelSerializer[ScalingPolicy]):
     service = serializers.CharField(source="member.service")
     law = LawField(help_text=LAW_HELP)
+    is_active = serializers.BooleanField(help_text="The latest of the service is in force.")
 
     class Meta:
         model = ScalingPolicy

@@ -176,7 +176,7 @@ class CapacityQueues(ByService):
 class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Policies of scaling: versions of what teams set of the law of a service."""
 
-    queryset = ScalingPolicy.objects.select_related("member__pool__team")
+    queryset = ScalingPolicy.objects.with_force().select_related("member__pool__team")
     serializer_class = serializers.ScalingPolicySerializer
     filterset_class = PolicyFilter
     lookup_url_kwarg = "policy"

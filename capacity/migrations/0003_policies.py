@@ -18,7 +18,6 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.PositiveIntegerField(default=1)),
                 ('law', models.JSONField(default=dict)),
-                ('is_active', models.BooleanField(default=True)),
                 ('reason', models.TextField(blank=True)),
                 ('created_by', models.CharField(max_length=200)),
                 ('created_at', models.DateTimeField(default=common.clock.now)),
@@ -26,7 +25,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-pk'],
-                'constraints': [models.UniqueConstraint(fields=('member', 'number'), name='policy_number_once'), models.UniqueConstraint(condition=models.Q(('is_active', True)), fields=('member',), name='one_active_policy_of_member')],
+                'constraints': [models.UniqueConstraint(fields=('member', 'number'), name='policy_number_once')],
             },
         ),
         migrations.CreateModel(

@@ -1,9 +1,9 @@
 """Policies of scaling, and the recorded load that they are tried on."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef
 
 from accounts.querysets import TeamOwned
 from capacity.models.pools import PoolMember
@@ -13,15 +13,19 @@ from common import clock
 class PolicyRows(TeamOwned["ScalingPolicy"]):
     team_path = "member__pool__team"
 
+    def with_force(self) -> Self:
+        """With `is_active`: whether it is the latest of its service, which is the one in force."""
+        later = ScalingPolicy.objects.filter(member=OuterRef("member"), number__gt=OuterRef("number"))
+        return self.annotate(is_active=~Exists(later))
+
 
 class ScalingPolicy(models.Model):
-    """What a team set of the law of a service: a version that never changes."""
+    """What a team set of the law of a service: a version that never changes. The latest is in force."""
 
     member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveIntegerField(default=1)
     law = models.JSONField(default=dict)
     """Of `capacity.planning.policies.SETTABLE`; what is not there follows from the switch time."""
-    is_active = models.BooleanField(default=True)
     reason = models.TextField(blank=True)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=clock.now)
@@ -31,10 +35,7 @@ class ScalingPolicy(models.Model):
     class Meta:
         ordering: ClassVar = ["-pk"]
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["member", "number"], name="policy_number_once"),
-            models.UniqueConstraint(
-                fields=["member"], condition=Q(is_active=True), name="one_active_policy_of_member"
-            ),
+            models.UniqueConstraint(fields=["member", "number"], name="policy_number_once")
         ]
 
     def __str__(self) -> str:
@@ -63,5 +64,5 @@ class ServiceLoad(models.Model):
 
 def active_law(member: PoolMember) -> dict[str, Any]:
     """Return what the policy in force sets; empty where there is none."""
-    row = ScalingPolicy.objects.filter(member=member, is_active=True).first()
+    row = ScalingPolicy.objects.filter(member=member).order_by("-number").first()
     return dict(row.law) if row else {}

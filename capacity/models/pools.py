@@ -13,6 +13,7 @@ from capacity.states import (
     Granularity,
     PoolKind,
     PoolMode,
+    WorkloadAdmission,
 )
 from clusters.models import MAX_REPLICAS, Cluster, slug
 from common import clock
@@ -47,6 +48,15 @@ class Pool(TeamRow, Reconciled, Revised):
     """Cards of other pools' machines that it may hold at most; None: all."""
     priority = models.IntegerField(default=0, db_default=0)
     """Of two workloads of one priority, that of the pool with the higher one comes first."""
+    admission = models.CharField(
+        max_length=20,
+        choices=WorkloadAdmission.choices,
+        default=WorkloadAdmission.SLIPWAY,
+        db_default=WorkloadAdmission.SLIPWAY,
+    )
+    """Who starts its workloads; of no meaning in a pool of workers."""
+    quota = models.JSONField(null=True, editable=False)
+    """Its quota in Kueue at the last look: `capacity.quotas.stored_quota`; None: it has none."""
     workers = models.PositiveSmallIntegerField(
         default=1, validators=[MinValueValidator(1), MaxValueValidator(MAX_REPLICAS)]
     )

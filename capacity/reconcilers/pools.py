@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
@@ -16,9 +17,10 @@ from capacity.fragmentation import record_fragments
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
 from capacity.observing import PoolLook, look_at, stored
 from capacity.planning.learning import learned
+from capacity.quotas import KeeperOf, QuotaLook, keep_quota, keeper_of
 from capacity.reconcilers.card_moves import AcquireCards, ReleaseCards, ended
 from capacity.services.policies import record_loads
-from capacity.services.workloads import grant_cards
+from capacity.services.workloads import grant_cards, hand_to_queue
 from capacity.states import (
     MOVES,
     RUNNING,
@@ -26,6 +28,7 @@ from capacity.states import (
     CapacityPlanState,
     Granularity,
     PoolMode,
+    WorkloadAdmission,
     WorkloadState,
 )
 from clusters import selectors as fleet
@@ -43,26 +46,49 @@ SOON = timedelta(seconds=1)
 
 
 class PoolReconciler(Recurring[Pool]):
+    """Looks at a pool. Its quota, where others admit its workloads, is set as a whole each time."""
+
     model = Pool
     name = "look"
     every = timedelta(seconds=10)
     right = Right.CAPACITY_WRITE
 
-    def observe(self, row: Pool, operation: Operation) -> PoolLook | CardLook | None:
+    def __init__(self, keeper_of: KeeperOf = keeper_of) -> None:
+        self._keeper_of = keeper_of
+
+    def rows(self) -> QuerySet[Pool]:
+        return Pool.objects.select_related("cluster", "team")
+
+    def lane_of(self, row: Pool) -> str:
+        is_elsewhere = row.admission == WorkloadAdmission.KUEUE or row.quota is not None
+        return f"cluster:{row.cluster.name}" if is_elsewhere else ""
+
+    def observe(self, row: Pool, operation: Operation) -> PoolLook | CardLook | QuotaLook | None:
+        if row.admission == WorkloadAdmission.KUEUE or row.quota is not None:
+            return keep_quota(row, self._keeper_of)
         if row.state == PoolMode.OFF or CapacityStop.now().is_on:
             return None
         if row.granularity == Granularity.WORKER:
             return look_at(row, operation.at)
         return look_at_cards(row, operation.at)
 
-    def settle(self, row: Pool, seen: PoolLook | CardLook | None, now: datetime) -> StepOutcome:
+    def settle(self, row: Pool, seen: PoolLook | CardLook | QuotaLook | None, now: datetime) -> StepOutcome:
         if seen is None:
             return wait(self.every)
+        if isinstance(seen, QuotaLook):
+            told = {"observed_at": now, "problem": seen.problem, "quota": seen.quota}
+            return wait(self.every, save=told, write=lambda: _hand_to_queue(seen, now))
         if isinstance(seen, CardLook):
             columns = {"observed_at": now, "problem": seen.problem}
             return wait(self.every, save=columns, write=lambda: _hand_out(row, seen, now))
         saved = {"observed_at": now, "problem": seen.problem}
         return wait(self.every, save=saved, write=lambda: _remember(row, seen, now))
+
+
+def _hand_to_queue(seen: QuotaLook, now: datetime) -> None:
+    for workload in seen.starts:
+        hand_to_queue(workload, now=now)
+    touch("changes", "capacity")
 
 
 def _hand_out(pool: Pool, seen: CardLook, now: datetime) -> None:

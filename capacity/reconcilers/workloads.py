@@ -9,11 +9,11 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
-from capacity.disruption import RunnerOf, run_name, runner_of
+from capacity.disruption import RunnerOf, quota_name, run_name, runner_of
 from capacity.events import WorkloadMoved
 from capacity.ledger import since_checkpoint
 from capacity.models import Allocation, Workload
-from capacity.states import ENDED, WORKLOAD_MOVES, WorkloadState
+from capacity.states import ENDED, WORKLOAD_MOVES, WorkloadAdmission, WorkloadState
 from clusters.backends.base import CannotRun
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.backends.workloads import ObservedWorkload, WorkloadRunner, WorkloadSpec
@@ -67,6 +67,8 @@ class RunStep(Step[Workload], ABC):
         )
         if is_away and row.cancelled_by:
             return _over(row, WorkloadState.CANCELLED, now, save, "")
+        if run.is_queued and row.state in (WorkloadState.RUNNING, WorkloadState.CHECKPOINTING):
+            return _back(row, now, save, run.why)
         if is_away:
             return _back(row, now, save, self.why_away(row))
         return self.judge(row, run, now, save)
@@ -84,6 +86,9 @@ class StartRun(RunStep):
 
     def act(self, row: Workload, operation: Operation) -> None:
         held = list(row.allocations.all())
+        if row.pool.admission == WorkloadAdmission.KUEUE:
+            self._start(row, self._spec(row, queue=quota_name(row.pool), priority=row.priority))
+            return
         if not held:
             return
         declared = {one["machine"] for one in row.pool.inventory}
@@ -91,17 +96,22 @@ class StartRun(RunStep):
         if lender is not None:
             declared |= {one["machine"] for one in lender.inventory}
         is_simulated = held[0].machine in declared
-        spec = WorkloadSpec(
+        visible = () if is_simulated else tuple(one.card for one in held)
+        self._start(row, self._spec(row, machine=held[0].machine, visible=visible))
+
+    def _spec(self, row: Workload, **place: Any) -> WorkloadSpec:
+        return WorkloadSpec(
             name=run_name(row),
             run=row.runs,
             argv=tuple(row.command),
-            machine=held[0].machine,
-            cards=len(held),
-            visible=() if is_simulated else tuple(one.card for one in held),
+            cards=row.cards,
             image=row.image,
             claim=row.claim,
             checkpoint_seconds=row.checkpoint_seconds if row.writes_checkpoints else 0,
+            **place,
         )
+
+    def _start(self, row: Workload, spec: WorkloadSpec) -> None:
         try:
             self.runner(row).start(spec)
         except (OperationUnsupported, CannotRun) as error:
@@ -110,7 +120,11 @@ class StartRun(RunStep):
     def judge(self, row: Workload, run: ObservedWorkload, now: datetime, save: dict[str, Any]) -> StepOutcome:
         if run.state == JobState.RUNNING:
             return move(WorkloadState.RUNNING, save={**save, "state_since": now, "started_at": now})
-        if now - row.state_since > START_LIMIT:
+        if run.is_queued:
+            if row.held_by or row.cancelled_by:
+                return move(WorkloadState.STOPPING, save={**save, "state_since": now})
+            return wait(LOOK_EVERY, save={**save, "problem": run.why, "started_at": now})
+        if now - (row.started_at or row.state_since) > START_LIMIT:
             late = _("It did not begin within %(minutes)s minutes. %(why)s")
             told = late % {"minutes": START_LIMIT.seconds // 60, "why": run.why}
             return move(WorkloadState.STOPPING, save={**save, "state_since": now, "problem": told})

@@ -37,7 +37,6 @@ def set_policy(
     with transaction.atomic():
         PoolMember.objects.select_for_update().get(pk=member.pk)
         versions = ScalingPolicy.objects.filter(member=member)
-        versions.filter(is_active=True).update(is_active=False)
         last = versions.aggregate(last=Max("number"))["last"] or 0
         row = ScalingPolicy.objects.create(
             member=member, number=last + 1, law=dict(law), reason=reason, created_by=actor.name
@@ -45,7 +44,7 @@ def set_policy(
         detail = {"service": member.service, "number": row.number, **law}
         audit.record(actor, "pool.policy", subject=pool, reason=reason, detail=detail, team_id=pool.team_id)
         touch("changes", "capacity")
-    return row
+    return ScalingPolicy.objects.with_force().get(pk=row.pk)
 
 
 def record_loads(found: Mapping[int, tuple[float, int, int | None]], now: datetime) -> None:

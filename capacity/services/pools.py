@@ -25,7 +25,7 @@ from capacity.models import (
     Workload,
 )
 from capacity.planning.errors import PlanningError
-from capacity.pool_checks import check_machines
+from capacity.pool_checks import check_machines, check_nobody_waits
 from capacity.selectors import services_for
 from capacity.services.groups import release_workers
 from capacity.states import (
@@ -35,6 +35,7 @@ from capacity.states import (
     Granularity,
     PoolKind,
     PoolMode,
+    WorkloadAdmission,
 )
 from clusters.models import Cluster
 from common import audit, clock, events
@@ -72,11 +73,14 @@ def change_pool(
     require(actor, Right.CAPACITY_WRITE, row.team)
     if changes.get("state", row.state) == PoolMode.AUTOMATIC != row.state:
         require(actor, Right.CAPACITY_APPLY, row.team)
+    is_readmitted = changes.get("admission", row.admission) != row.admission
     with transaction.atomic():
         row.change(expected=expected, **changes)
         _check(row)
         _check_guarantees(row)
         check_machines(row)
+        if is_readmitted:
+            check_nobody_waits(row)
         kernel.wake(row)
         audit.record(actor, "pool.change", subject=row, reason=reason, detail=changes, team_id=row.team_id)
         touch("changes", "capacity")
@@ -89,6 +93,10 @@ def remove_pool(row: Pool, *, actor: Actor, reason: str = "") -> None:
     with transaction.atomic():
         if row.plans.filter(state__in=RUNNING).exists():
             raise PlanNotOpen(_("A plan of the pool is under way; stop it, or wait for its end."))
+        if row.admission == WorkloadAdmission.KUEUE or row.quota is not None:
+            raise PlanNotOpen(
+                _("Kueue has a quota of the pool: let Slipway admit its workloads first, which removes it.")
+            )
         if row.workloads.exists() or Allocation.objects.filter(lender=row).exists():
             raise PlanNotOpen(_("The pool has workloads, or has lent cards; remove or end those first."))
         audit.record(actor, "pool.remove", subject=row, reason=reason, team_id=row.team_id)
@@ -211,6 +219,8 @@ def propose_defragmentation(
     require(actor, Right.CAPACITY_WRITE, pool.team)
     if pool.granularity == Granularity.WORKER:
         raise InvalidPool(fields={"pool": [_("It hands out workers, which are never scattered.")]})
+    if pool.admission == WorkloadAdmission.KUEUE:
+        raise InvalidPool(fields={"pool": [_("Kueue places its workloads: Slipway moves none of them.")]})
     try:
         found = plan_defragmentation(pool, cards=cards, machines=machines, blocked=blocked)
     except PlanningError as error:

@@ -102,6 +102,18 @@ def grant_cards(workload: Workload, grant: CardGrant, *, now: datetime) -> bool:
     return True
 
 
+def hand_to_queue(workload: Workload, *, now: datetime) -> None:
+    """Hand a queued workload to the queue of its cluster, which starts it."""
+    columns = {"state_since": now, "started_at": now, "asked_at": None, "problem": ""}
+    where = {"state": WorkloadState.QUEUED, "held_by": "", "cancelled_by": ""}
+    runs = workload.runs + 1
+    if CapacityStop.now().is_on:
+        return
+    if kernel.interrupt(workload, to=WorkloadState.STARTING, where=where, runs=runs, **columns):
+        audit.record(Actor.system("capacity"), "workload.queue", subject=workload, team_id=workload.team_id)
+        _tell(workload)
+
+
 def ask_to_give_way(workload: Workload, *, since: datetime, now: datetime) -> None:
     """Ask a workload that holds cards to give them back, once for whoever asks since then."""
     not_yet = Workload.objects.filter(pk=workload.pk, state__in=HOLDING, asked_at=None)

@@ -1,5 +1,6 @@
 """The interface of clusters that run training and batch jobs, which can be suspended and resumed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -15,20 +16,26 @@ class WorkloadSpec:
     """At most 40 lower-case characters, digits and dashes; the same for all runs."""
     run: int
     argv: tuple[str, ...]
-    machine: str
     cards: int
+    machine: str = ""
     visible: tuple[int, ...] = ()
     """Numbers of the cards that a process may see; empty: those of its machine are not ours to number."""
     image: str = ""
     claim: str = ""
     checkpoint_seconds: int = 0
     """For which it may be asked to write a checkpoint; 0: it writes none."""
+    queue: str = ""
+    """Name of the quota whose holder decides when it runs, and where; empty: it runs on `machine` at once."""
+    priority: int = 0
+    """Its priority in that queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorkload:
     state: JobState
     """Of the run; FAILED too where it was stopped, GONE where it never began."""
+    is_queued: bool = False
+    """The queue of its cluster holds it back: it was not admitted yet, or was evicted; `why` says so."""
     is_stopped: bool = False
     """It ended since it, or the stack that it worked for, was told to."""
     why: str = ""
@@ -58,6 +65,64 @@ class WorkloadRunner(Protocol):
 
     def blocked_by(self, name: str) -> str:
         """Name of a disruption budget that allows the workload's pods no disruption now; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Cards that a pool has for workloads that others admit, and what it lends and borrows in its cohort."""
+
+    name: str
+    machines: Mapping[str, str]
+    """Labels of its machines."""
+    cards: int
+    """Of its machines."""
+    guarantee: int
+    lending_limit: int | None = None
+    borrowing_limit: int | None = None
+    is_stopped: bool = False
+    """Nothing is admitted; what runs goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedWorkload:
+    name: str
+    why: str
+    """State of the workload in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedQuota:
+    problem: str
+    """Why nothing is admitted, in words; empty: workloads are."""
+    used: int
+    borrowed: int
+    """Of `used`, cards of other pools."""
+    admitted: int
+    pending: int
+    """Numbers of workloads."""
+    workloads: tuple[QueuedWorkload, ...]
+    """Those that wait."""
+
+
+class QuotaKeeper(Protocol):
+    """Quotas as whoever admits workloads in the cluster has them.
+
+    Raises ClusterUnreachable, and OperationUnsupported where nobody admits any.
+    """
+
+    def put(self, cohort: Sequence[Quota]) -> None:
+        """Let these be the quotas, which lend to each other; those of other names are removed."""
+
+    def observe(self, name: str) -> ObservedQuota | None:
+        """None: there is no such quota."""
+
+
+@runtime_checkable
+class KeepsQuotas(Protocol):
+    """A backend in whose cluster others may admit workloads."""
+
+    @property
+    def quotas(self) -> QuotaKeeper: ...
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""KubeRay's and Kueue's kinds, after the definitions of August 2026 (ray.io/v1, kueue.x-k8s.io/v1beta2).
+"""KubeRay's kinds, after the definitions of August 2026 (ray.io/v1).
 
 Fields, defaults and limits are those that Slipway writes or reads. No operator is played here: tests write
 the status that it would publish.
@@ -10,7 +10,7 @@ from kube.fake.extensions import CONDITION, COUNT, FLAG, Schema, custom_kind, wi
 from kube.fake.gateway_api import ANYTHING, NUMBER, TEXT, many, struct, with_default
 from kube.fake.kinds import ObjectKind
 
-RAY, KUEUE = "ray.io", "kueue.x-k8s.io"
+RAY = "ray.io"
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 CONDITIONS = many(CONDITION, by="type")
 CLUSTER = struct(
@@ -92,11 +92,6 @@ RAY_SERVICE = struct(
         serviceStatus=TEXT,
     ),
 )
-LOCAL_QUEUE = struct(spec=struct(clusterQueue=TEXT), status=ANYTHING)
-WORKLOAD = struct(
-    spec=struct(active=with_default(FLAG, True), podSets=many(ANYTHING), priority=NUMBER, queueName=TEXT),
-    status=struct(conditions=CONDITIONS, admission=ANYTHING),
-)
 
 
 def kuberay() -> tuple[ObjectKind, ...]:
@@ -106,10 +101,3 @@ def kuberay() -> tuple[ObjectKind, ...]:
         custom_kind(RAY, "v1", "RayService", "rayservices", RAY_SERVICE),
     )
     return tuple(replace(one, shape=with_pod_templates(one.shape, "template")) for one in kinds)
-
-
-def kueue() -> tuple[ObjectKind, ...]:
-    return (
-        custom_kind(KUEUE, "v1beta2", "LocalQueue", "localqueues", LOCAL_QUEUE),
-        custom_kind(KUEUE, "v1beta2", "Workload", "workloads", WORKLOAD),
-    )

@@ -136,6 +136,22 @@ def test_workers_that_never_come_fail_the_plan_after_its_limit(moving: Moving) -
     assert "10" in CapacityPlan.objects.get().reason
 
 
+def test_a_plan_that_failed_is_undone_however_late(moving: Moving) -> None:
+    moving.scene.world.starts_as = ObservedState.STARTING
+    moving.until("failed", seconds=800, by=40)
+    plan = CapacityPlan.objects.get()
+    assert moving.workers() == {"chat": 4, "code": 2}
+    moving.scene.clock.pass_(timedelta(hours=1))
+    moving.scene.world.starts_as = ObservedState.READY
+    back = services.undo_plan(plan, actor=SYSTEM)
+    # Services go by the real clock, which stands still beside that of the story.
+    CapacityPlan.objects.filter(pk=back.pk).update(state_since=moving.scene.clock())
+    moving.pass_(40)
+    plan.refresh_from_db()
+    assert (plan.state, plan.undone_by.state) == ("undone", "done"), plan.undone_by.reason
+    assert moving.workers() == {"chat": 3, "code": 3}
+
+
 class Trainer(FakeWorkloads):
     """Work off items, one a second of the test's clock; a checkpoint keeps those that are done."""
 

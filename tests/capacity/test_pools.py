@@ -59,6 +59,7 @@ class Shared:
                 busy = min(1.0, self.load[row.service] / max(1, len(ready)))
                 for one in ready:
                     record = {
+                        "worker": one.name, "started_at": 1.0,
                         "pid": one.pid, "state": "ready", "reason": "", "busy": busy,
                         "in_flight": 1, "slots": 4, "queue_depth": 0, "counters": {"requests": 9},
                         "full_since": None, "ttft": None,
@@ -227,6 +228,17 @@ def test_a_scale_set_past_slipway_pauses_plans_for_its_service_until_it_is_taken
     row.refresh_from_db()
     assert (row.scaled_by_others, row.workers.count()) == (False, row.replicas)
     assert rest.post("deployments/chat-v1/take-back/", reason).status_code == 409
+
+
+def test_an_autoscaler_reads_what_the_law_wants_of_a_service_that_is_left_to_it(shared_pool: Shared) -> None:
+    Deployment.objects.filter(name="chat-v1").update(pod={"replicas": "external"})
+    Pool.objects.update(workers=9, state="automatic")
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.pass_(30)
+    pool = api(person("dina", vision="viewer")).get(f"capacity/pools/{shared_pool.pool.pk}/").json()
+    (chat,) = (one["look"] for one in pool["members"] if one["service"] == "chat")
+    assert (chat["have"], chat["wanted"], chat["held"]) == (3, 4, "scaled_by_others")
+    assert shared_pool.workers() == {"chat": 3, "code": 3}
 
 
 def test_guarantees_over_the_pool_and_a_second_pool_for_a_service_are_refused(shared_pool: Shared) -> None:

@@ -16,7 +16,8 @@ from graphs.backends.ray_objects import QUEUE_LABEL, RayOrder, RayPods, worker_p
 from graphs.errors import RayOrderInvalid
 from kube.client import KubeClient
 from kube.fake.kinds import ObjectKind
-from kube.fake.ray import kuberay, kueue
+from kube.fake.kueue import kueue
+from kube.fake.ray import kuberay
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.resources import RAY_JOBS, RAY_SERVICES, WORKLOADS, Ref

@@ -13,7 +13,7 @@ from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
     "alerts turn-off", "alerts unsilence", "delegation end", "environment promote", "environment remove",
-    "release return", "client-key revoke", "usage delete-budget",
+    "release return",
     "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
     "capacity remove-groups", "capacity remove-queue", "cluster remove", "freeze end", "freeze stop",
     "release override",
@@ -61,8 +61,6 @@ WORDS = {
     "models retention apply": "m --preview p",
     "models retention set": "m --keep-last 3",
     "quota set": "t 5GB",
-    "logs": "w",
-    "usage set-budget": "b --measure requests --amount 1",
     "service change": "s --plan direct",
     "service create": "s m:v1 --release-header open",
     "service pod-patch propose": "s {file}",

@@ -34,6 +34,7 @@ from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFa
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.prefetch import PrefetchPods
 from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
+from clusters.backends.kubernetes.kueue import KueueQuotas
 from clusters.backends.kubernetes.leaving import mark_leaving
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.namespace_owner import NamespaceOwner
@@ -96,6 +97,7 @@ class KubernetesCluster:
         self._seen: tuple[float, tuple[ObservedNode | UnreadNode, ...]] = (-inf, ())
         self.node_operations = KubernetesNodeOperations(client, settings)
         self.workloads = KubernetesWorkloads(client, settings)
+        self.quotas = KueueQuotas(client, settings)
 
     @property
     def client(self) -> KubernetesClient:

@@ -93,8 +93,8 @@ def _rights(
 ) -> Iterator[tuple[str, Callable[[], ClusterCheck]]]:
     rules = {place: _rules(client, place or NOWHERE) for place in ("", *settings.all_namespaces)}
     for right in RIGHTS:
-        # Only users of the Inference Extension, and of Ray, need them.
-        if right.feature in (Feature.INFERENCE, Feature.GRAPHS):
+        # Only users of the Inference Extension, of Ray and of Kueue need them.
+        if right.feature in (Feature.INFERENCE, Feature.GRAPHS, Feature.QUEUES):
             continue
         name = f"{RIGHT}{right.name}"
         if right.feature not in features:

@@ -10,6 +10,8 @@ from typing import Any
 
 from clusters.backends.kubernetes.settings import RELAY
 from kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -26,10 +28,13 @@ from kube.resources import (
     PODS,
     RAY_JOBS,
     RAY_SERVICES,
+    RESOURCE_FLAVORS,
     SECRETS,
     SERVICES,
     STORAGE_CLASSES,
+    TOPOLOGIES,
     VOLUME_CLAIMS,
+    WORKLOAD_PRIORITIES,
     WORKLOADS,
     Resource,
 )
@@ -61,6 +66,8 @@ class Feature(StrEnum):
     """Workers that span machines, by LeaderWorkerSets."""
     GRAPHS = "graphs"
     """Task graphs on Ray, by KubeRay's objects."""
+    QUEUES = "queues"
+    """Quotas of pools that Kueue admits workloads by."""
     JOBS = "jobs"
     """Model files filled by a Job; checks and repairs of machines."""
     CHECKS = "checks"
@@ -183,6 +190,18 @@ RIGHTS: Sequence[NeededRight] = (
     NeededRight(Feature.GRAPHS, RAY_SERVICES, KEEP, "Task graphs cannot be served there by Ray."),
     NeededRight(Feature.GRAPHS, LOCAL_QUEUES, ("get", "list"), "Queues of Kueue cannot be checked."),
     NeededRight(Feature.GRAPHS, WORKLOADS, ("list",), "Why a task graph waits in its queue is not known."),
+    *(
+        NeededRight(Feature.QUEUES, resource, KEEP, "Pools cannot leave it to Kueue to admit workloads.")
+        for resource in (
+            CLUSTER_QUEUES,
+            COHORTS,
+            LOCAL_QUEUES,
+            RESOURCE_FLAVORS,
+            TOPOLOGIES,
+            WORKLOAD_PRIORITIES,
+        )
+    ),
+    NeededRight(Feature.QUEUES, WORKLOADS, ("list",), "Why a workload waits in Kueue is not known."),
     NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
     NeededRight(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
     NeededRight(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),

@@ -1,7 +1,8 @@
 """Workloads as Jobs of the API: one for each, suspended by `spec.suspend` and resumed on another machine.
 
 While a Job is suspended its node selector may be changed. Which pod goes where is the scheduler's matter: a
-Job says only which machine has the cards. Checkpoints are asked for as drains do it, by an annotation.
+Job says only which machine has the cards. Where Kueue admits it, that says it, and suspends and resumes the
+Job. Checkpoints are asked for as drains do it, by an annotation.
 """
 
 from datetime import datetime
@@ -9,6 +10,13 @@ from typing import Any
 
 from clusters.backends.kubernetes.errors import granted, translated_errors
 from clusters.backends.kubernetes.jobs import TAIL_CHARACTERS, KubernetesJobs, answering, has_failed
+from clusters.backends.kubernetes.kueue import (
+    ONE_MACHINE,
+    PRIORITY_LABEL,
+    QUEUE_LABEL,
+    put_priority,
+    why_queued,
+)
 from clusters.backends.kubernetes.pods import CHECKPOINT
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -16,7 +24,7 @@ from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, CHECKPOINT_D
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.backends.workloads import ObservedWorkload, WorkloadSpec
 from common.jobs.spec import Ending, JobContainer, JobSpec, JobState
-from kube.base import KubernetesClient, Object
+from kube.base import KubernetesClient, Object, Propagation
 from kube.errors import AlreadyExists, InvalidObject, NotFound
 from kube.resources import DISRUPTION_BUDGETS, JOBS, PODS, Ref
 
@@ -37,6 +45,10 @@ class KubernetesWorkloads:
     def start(self, spec: WorkloadSpec) -> None:
         document = self._document(spec)
         with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
+            if spec.queue:
+                priority = put_priority(self._client, spec.priority)
+                marks = {QUEUE_LABEL: spec.queue, PRIORITY_LABEL: priority}
+                document["metadata"]["labels"] = {**document["metadata"]["labels"], **marks}
             try:
                 job = self._get(spec.name) or self._client.create(document)
             except AlreadyExists:
@@ -48,16 +60,9 @@ class KubernetesWorkloads:
                 self._client.delete(self._ref(spec.name), uid=job["metadata"]["uid"])
                 job = self._client.create(document)
             if _run(job) < spec.run:
-                self._change(
-                    job,
-                    {
-                        "metadata": {"annotations": {RUN: str(spec.run)}},
-                        "spec": {
-                            "suspend": False,
-                            "template": {"spec": {"nodeSelector": {HOSTNAME: spec.machine}}},
-                        },
-                    },
-                )
+                there = {"template": {"spec": {"nodeSelector": {HOSTNAME: spec.machine}}}}
+                resumed = {} if spec.queue else {"spec": {"suspend": False, **there}}
+                self._change(job, {"metadata": {"annotations": {RUN: str(spec.run)}}, **resumed})
 
     def ask_checkpoint(self, name: str, run: int, request: str) -> None:
         with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
@@ -71,7 +76,13 @@ class KubernetesWorkloads:
     def stop(self, name: str, run: int) -> None:
         with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
             job = self._get(name)
-            if job is not None and _run(job) == run and not job["spec"].get("suspend"):
+            if job is None or _run(job) != run:
+                return
+            if _queue(job):
+                # Suspended, Kueue would admit it again.
+                uid = job["metadata"]["uid"]
+                self._client.delete(self._ref(name), uid=uid, propagation=Propagation.FOREGROUND)
+            elif not job["spec"].get("suspend"):
                 self._change(job, {"spec": {"suspend": True}})
 
     def observe(self, name: str, run: int) -> ObservedWorkload:
@@ -91,6 +102,11 @@ class KubernetesWorkloads:
             if job["spec"].get("suspend"):
                 is_live = bool((job.get("status") or {}).get("active")) or bool(pods)
                 state = JobState.RUNNING if is_live else JobState.FAILED
+                if _queue(job) and not is_live:
+                    words = why_queued(self._client, job)
+                    return ObservedWorkload(
+                        state=JobState.WAITING, is_queued=True, why=words, checkpoint_at=at
+                    )
                 return ObservedWorkload(
                     state=state, is_stopped=not is_live, checkpoint_at=at, answered=answered
                 )
@@ -145,8 +161,11 @@ class KubernetesWorkloads:
         # Which machine it will be is not known yet, nor the same for all runs.
         environment = [one for one in pod["containers"][0]["env"] if one["name"] != "NODE_NAME"]
         pod["containers"][0]["env"] = environment
+        marks = dict(ONE_MACHINE) if spec.queue else {}
         if spec.checkpoint_seconds:
-            template["metadata"]["annotations"] = {CHECKPOINT: str(spec.checkpoint_seconds)}
+            marks[CHECKPOINT] = str(spec.checkpoint_seconds)
+        if marks:
+            template["metadata"]["annotations"] = marks
         if spec.claim:
             pod["volumes"].append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": spec.claim}})
             pod["containers"][0]["volumeMounts"].append({"name": "checkpoints", "mountPath": CHECKPOINTS})
@@ -163,6 +182,10 @@ def _was_disrupted(pod: Object) -> bool:
     status = pod.get("status") or {}
     marked = any(one["type"] == "DisruptionTarget" for one in status.get("conditions") or ())
     return marked or status.get("reason") == "Evicted"
+
+
+def _queue(job: Object) -> str:
+    return str((job["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 def _run(job: Object) -> int:

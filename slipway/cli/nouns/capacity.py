@@ -57,6 +57,19 @@ GROUPS: Columns = {
     "TTFT P95": lambda row: "-" if row["latency_ms"] is None else f"{row['latency_ms']:.0f} ms",
     "WHY": lambda row: row["held"] or row["why"],
 }
+NO_QUOTA = {"queue": "", "cards": 0, "used": 0, "borrowed": 0, "admitted": 0, "pending": 0, "workloads": []}
+QUOTAS: Columns = {
+    "POOL": "pool",
+    "QUEUE": "queue",
+    "CARDS": "cards",
+    "USED": "used",
+    "BORROWED": "borrowed",
+    "ADMITTED": "admitted",
+    "PENDING": "pending",
+    "WHY": lambda row: (
+        row["problem"] or "; ".join(f"{one['name']}: {one['why']}" for one in row["workloads"])
+    ),
+}
 REPLAYS: Columns = {
     "POLICY": "policy",
     "VIOLATIONS": lambda row: f"{row['violations']:.3%}",
@@ -89,6 +102,18 @@ def show(typer_context: typer.Context) -> None:
 def _look(member: Document) -> dict[str, Any]:
     unseen = {"ready": 0, "have": 0, "busy": None, "load": 0.0, "need": 0.0, "wanted": 0, "granted": 0}
     return {**unseen, "held": "", "why": "", **(member["look"] or {}), "service": member["service"]}
+
+
+@app.command("quotas")
+def quotas(typer_context: typer.Context) -> None:
+    """List pools whose workloads Kueue admits: cards in use, and what waits why."""
+    context = context_of(typer_context)
+    rows = [
+        {"pool": pool["name"], "problem": pool["problem"], **(pool["quota"] or NO_QUOTA)}
+        for pool in context.client.each(at("capacity", "pools"))
+        if pool["admission"] == "kueue"
+    ]
+    context.rows(rows, QUOTAS)
 
 
 @app.command("groups")
