@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
@@ -72,9 +73,10 @@ def submit(
         )
         ray.submit(made)
         detail = {"cluster": cluster, "name": name, "plan": plan.pk, "job": made.is_job}
-        audit.record(
-            actor, "graph.submit", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
-        )
+        with transaction.atomic():
+            audit.record(
+                actor, "graph.submit", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
+            )
         return _seen(ray, cluster, name, is_job=made.is_job)
 
 
@@ -97,7 +99,10 @@ def abort(graph: Graph, *, actor: Actor, cluster: str, name: str, reason: str = 
             raise RayOrderInvalid(_("The graph has no run %(name)s in that cluster.") % {"name": name})
         ray.abort(name, is_job=found[name])
         detail = {"cluster": cluster, "name": name}
-        audit.record(actor, "graph.abort", subject=graph, reason=reason, team_id=graph.team_id, detail=detail)
+        with transaction.atomic():
+            audit.record(
+                actor, "graph.abort", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
+            )
         return _seen(ray, cluster, name, is_job=found[name])
 
 

@@ -269,9 +269,10 @@ def retry_item(graph: Graph, item: str, *, actor: Actor, reason: str = "") -> st
     answered = ask(worker, "/items/retry", query={"item": number}, is_change=True)[1]
     again = f"{worker.name}:{json.loads(answered)['item']}"
     detail = {"item": item, "again": again}
-    audit.record(
-        actor, "graph.retry_item", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
-    )
+    with transaction.atomic():
+        audit.record(
+            actor, "graph.retry_item", subject=graph, reason=reason, team_id=graph.team_id, detail=detail
+        )
     touch("changes", "graphs")
     return again
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -17,6 +18,7 @@ SEEN_AGAIN = timedelta(minutes=1)
 ACTOR = Actor.system("images")
 
 
+@transaction.atomic
 def note_pull_failure(
     image: RuntimeImage, *, cluster: str, team: Team | None, reason: str, at: datetime
 ) -> None:
@@ -65,6 +67,7 @@ def forget_cluster(cluster: str) -> None:
     ImagePullFailure.objects.filter(cluster=cluster).delete()
 
 
+@transaction.atomic
 def _clear(row: ImagePullFailure, *, actor: Actor, reason: str = "") -> None:
     if not ImagePullFailure.objects.filter(pk=row.pk).delete()[0]:
         return

@@ -60,7 +60,8 @@ def submit_job(*, actor: Actor, service: Service, path: str, body: str = "") -> 
         raise Invalid(fields={"path": [refused % {"status": answer.status_code, "text": answer.text[:300]}]})
     job_id = str(answer.json()["id"])
     made = _mirrored_now(job_id)
-    audit.record(actor, "job.submit", subject=made, detail={"path": path}, team_id=made.team_id)
+    with transaction.atomic():
+        audit.record(actor, "job.submit", subject=made, detail={"path": path}, team_id=made.team_id)
     return made
 
 

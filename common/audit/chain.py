@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Model
 from django.utils import timezone
 
 from common import clock, events
 from common.actor import Actor
 from common.audit.signing import sign
+from common.database.transactions import in_transaction
 from common.models import AuditHead, AuditRecord
 
 GENESIS = "0" * 64
@@ -40,7 +41,7 @@ def record(
     Must run inside the transaction of the deed, so that neither exists without the other: a failure here
     fails the deed. Concurrent writers queue on the head row: call it as late in the transaction as you can.
     """
-    if not connection.in_atomic_block:
+    if not in_transaction():
         raise transaction.TransactionManagementError(
             "An audit row belongs inside the transaction of its deed."
         )

@@ -4,9 +4,10 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from common import tracing
+from common.database.transactions import in_transaction
 from common.errors import SlipwayError, Unavailable
 from common.logs import context
 from common.models import Intent, Restoration
@@ -267,9 +268,8 @@ class Kernel(Claims):
 
 
 def check_outside() -> None:
-    """Raises NotOutside within a transaction of somebody's; that of a test around it does not count."""
-    # Django's own marks, which `atomic(durable=True)` goes by.
-    if connection.in_atomic_block and not getattr(connection.atomic_blocks[-1], "_from_testcase", False):
+    """Raises NotOutside within a transaction."""
+    if in_transaction():
         raise NotOutside("A step is not taken inside a transaction: take it after the commit.")
 
 

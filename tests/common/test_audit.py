@@ -91,7 +91,7 @@ def test_the_command_names_the_broken_row() -> None:
         call_command("verify_audit")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_deed_without_a_transaction_is_refused() -> None:
     with pytest.raises(TransactionManagementError):
         audit.record(ANNA, "parcel.post", subject="parcel")
