@@ -54,11 +54,14 @@ class ScoringRefusal(Exception):
 
 def loaded_model(directory: Path) -> Any:
     """Load a version by the engine that serves it. Raises ScoringRefusal."""
+    from optimization.recipes.modelopt import loading
     from serving.engines.base import EngineError
     from serving.engines.causal import CausalModel
     from serving.engines.transformers import TransformersSettings
 
     try:
+        if loading.is_modelopts(directory):
+            return CausalModel.of(loading.load(directory), directory, settings=TransformersSettings())
         return CausalModel.load(directory, device="cpu", settings=TransformersSettings())
     except (EngineError, ImportError, OSError, ValueError) as error:
         raise ScoringRefusal(f"it cannot be loaded: {error}") from None

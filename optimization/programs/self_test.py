@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from optimization.programs.making import fault_of
 from optimization.recipes import recipes
@@ -21,7 +22,6 @@ TEXTS = 16
 def failure(name: str, directory: Path) -> str:
     """Return why the recipe does not do what it should; empty: it does."""
     import torch
-    from transformers import AutoModelForCausalLM
 
     recipe = recipes()[name]
     source, output = directory / "source", directory / "output"
@@ -39,14 +39,21 @@ def failure(name: str, directory: Path) -> str:
         return fault
     ids = torch.randint(0, len(WORDS), (4, 24), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
-        before, after = (
-            AutoModelForCausalLM.from_pretrained(one, local_files_only=True)(input_ids=ids).logits
-            for one in (source, output)
-        )
+        before, after = (_loaded(one)(input_ids=ids).logits for one in (source, output))
     error = float((after - before).norm() / before.norm())
     if not error <= recipe.most_error:
         return f"the relative error of the logits is {error:.3f}, at most {recipe.most_error:g} is right"
     return ""
+
+
+def _loaded(directory: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    from optimization.recipes.modelopt import loading
+
+    if loading.is_modelopts(directory):
+        return loading.load(directory)
+    return AutoModelForCausalLM.from_pretrained(directory, local_files_only=True)
 
 
 def write_model(directory: Path) -> None:

@@ -90,6 +90,12 @@ class CausalModel:
         model = model.to(place).eval()
         return cls(model, tokenizer, model.generation_config, settings)
 
+    @classmethod
+    def of(cls, model: Any, directory: Path, *, settings: "TransformersSettings") -> Self:
+        """Return a model that was loaded otherwise, with the tokenizer of its directory."""
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        return cls(model, tokenizer, _generation_config(directory), settings)
+
     def share_steps(self, slots: int) -> str:
         """Prepare forward steps that all `slots` share; return why this model cannot, or an empty text.
 

@@ -18,23 +18,22 @@ from tests.optimization.conftest import OptimizationScene
 from tests.optimization.tiny import write_task
 
 RECIPE = "compressor/smoothquant-w8a8"
-COMPRESSOR = sorted(name for name, one in recipes().items() if one.family == "compressor")
+OF_ENVIRONMENTS = sorted(name for name, one in recipes().items() if one.lock)
 
 
 @pytest.fixture(scope="module")
-def compressor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("made") / "environments"
-    environment.environment_of("compressor").ensure(root)
-    return root
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where environments are made, once for all tests."""
+    return tmp_path_factory.mktemp("made") / "environments"
 
 
 @pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.timeout(900)
 def test_a_task_file_judges_parent_and_child_by_lm_evals_own_metrics(
-    shop: OptimizationScene, tmp_path_factory: pytest.TempPathFactory, settings: Any
+    shop: OptimizationScene, made: Path, settings: Any
 ) -> None:
-    settings.SLIPWAY_RUN_DIR = tmp_path_factory.mktemp("made") / "run"
+    settings.SLIPWAY_RUN_DIR = made.parent / "run"
     write_task(shop.root / "tasks", shop.root / "sets/test.jsonl")
     shop.import_version("tasks:v1", shop.root / "tasks")
     row = shop.start(test="tasks:v1/prose.yaml", margin=5.0)
@@ -55,9 +54,10 @@ def test_a_task_file_judges_parent_and_child_by_lm_evals_own_metrics(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMPRESSOR)
-def test_a_recipe_makes_a_model_that_reloads_with_a_small_error(compressor: Path, name: str) -> None:
-    (place,) = (one for one in compressor.iterdir() if one.is_dir())
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", OF_ENVIRONMENTS)
+def test_a_recipe_makes_a_model_that_reloads_with_a_small_error(made: Path, name: str) -> None:
+    place = environment.environment_of(recipes()[name].family).ensure(made)
     assert environment.failure_of("optimization.programs.self_test", name, place) == ""
 
 
@@ -65,9 +65,9 @@ def test_a_recipe_makes_a_model_that_reloads_with_a_small_error(compressor: Path
 @pytest.mark.django_db
 @pytest.mark.timeout(600)
 def test_a_run_makes_its_version_in_the_environment_of_its_family(
-    shop: OptimizationScene, compressor: Path, settings: Any
+    shop: OptimizationScene, made: Path, settings: Any
 ) -> None:
-    settings.SLIPWAY_RUN_DIR = compressor.parent / "run"
+    settings.SLIPWAY_RUN_DIR = made.parent / "run"
     row = shop.start(RECIPE, calibration="sets:v1/calibration.jsonl")
     shop.wait_for(row, "checking", seconds=300)
     child = Version.objects.get(pk=row.child_id)

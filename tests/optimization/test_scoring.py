@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from optimization.accuracy import margin_of, outcome_of
 from optimization.items import read_items
 from optimization.programs.scoring import ScoringRefusal, scores_of
+from optimization.recipes.modelopt import loading
 from optimization.recipes.order import MakingOrder
 from optimization.verdicts import accuracy_gate
 
@@ -55,3 +57,13 @@ def test_a_refusal_names_the_margin_that_was_given() -> None:
     state, reason = accuracy_gate(outcome_of(scores, margin_percent=50))
     assert state == "rejected"
     assert "more than 50 %" in reason
+
+
+def test_modelopts_layers_are_read_as_an_engine_computes_them() -> None:
+    """Two rows of 4 bits in a byte, and inputs that are smoothed, then rounded to their scale."""
+    codes = torch.tensor([[0x7F, 0x08]], dtype=torch.uint8)
+    assert loading._weight(codes, torch.tensor([[0.5], [2.0]])).tolist() == [[-0.5, -4.0], [14.0, 0.0]]
+    layer = loading.RoundedLinear(
+        torch.eye(2), None, torch.tensor([2.0, 1.0]), torch.tensor(0.25), is_fp8=False
+    )
+    assert layer(torch.tensor([[0.3, 0.3]])).tolist() == [[0.5, 0.25]]

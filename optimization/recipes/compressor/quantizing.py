@@ -1,13 +1,10 @@
 """Quantize by llm-compressor: GPTQ, SmoothQuant, MinMax and FP8, in compressed-tensors' layout."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from optimization.recipes.order import MakingOrder, RecipeRefusal, Report
-
-MOST_TEXTS = 256
-MOST_TOKENS = 512
-LEAST_TEXTS = 8
+from optimization.recipes.texts import MOST_TOKENS, token_lists
 
 _INT4 = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 128}
 _INT8 = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
@@ -66,7 +63,7 @@ def make(order: MakingOrder, report: Report) -> dict[str, Any]:
         recipe.insert(0, SmoothQuantModifier(smoothing_strength=strength))
     data: dict[str, Any] = {}
     if order.calibration:
-        texts = list(_texts(order, tokenizer))
+        texts = list(token_lists(order, tokenizer))
         masks = [[1] * len(one) for one in texts]
         data = {
             "dataset": Dataset.from_dict({"input_ids": texts, "attention_mask": masks}),
@@ -96,18 +93,3 @@ def check_groups(model: Any, groups: Mapping[str, Group]) -> None:
                 f"Groups of {size} do not divide layers of {', '.join(map(str, wrong))} inputs: choose a "
                 "smaller group_size."
             )
-
-
-def _texts(order: MakingOrder, tokenizer: Any) -> Iterator[list[int]]:
-    length, found = min(order.config().get("max_position_embeddings") or MOST_TOKENS, MOST_TOKENS), 0
-    for text in order.texts():
-        ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
-        if len(ids) > 1:
-            found += 1
-            yield ids
-        if found == MOST_TEXTS:
-            return
-    if found < LEAST_TEXTS:
-        raise RecipeRefusal(
-            f"The calibration set has {found} texts of two tokens or more; {LEAST_TEXTS} are needed."
-        )
