@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("benchmarks", "capacity", "freezes", "graphs"),
     ("optimization",),
     ("releases",),
-    ("alerts", "configuration", "jobs", "usage"),
+    ("alerts", "charts", "configuration", "jobs", "objectives", "usage"),
 )
 """Lowest first: an app may import those of the lines before its own. Apps of one line are independent."""
 APPS = tuple(app for layer in LAYERS for app in layer)

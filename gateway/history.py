@@ -6,11 +6,14 @@ compared.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
+
+import orjson
 
 from gateway.latency import BOUNDS_MS, Histogram, since
 from gateway.traffic import TargetCounts, TargetTraffic, rates
@@ -162,3 +165,68 @@ def answered(readings: Sequence[tuple[datetime, Counts]], target: str) -> list[I
         for (began_at, before), (ended_at, after) in pairwise(known)
         if before.epoch == after.epoch and after.requests > before.requests and after.errors >= before.errors
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAnswers:
+    """Answers of all targets of a service between two readings."""
+
+    began_at: datetime
+    at: datetime
+    requests: int
+    errors: int
+    latency_ms: Histogram
+    """Of whole answers below 400; empty: there was none."""
+
+
+def answers_of_all(readings: Sequence[tuple[datetime, Counts]]) -> list[ServiceAnswers]:
+    """Between each two neighbours of `readings`, oldest first, however far apart.
+
+    What was counted across a start of the gateway is not known, and left out.
+    """
+    found = []
+    for (began_at, before), (at, after) in pairwise(readings):
+        if at <= began_at:
+            continue
+        requests = errors = 0
+        below = dict.fromkeys(BOUNDS, 0)
+        for name, counts in after.items():
+            known = before.get(name)
+            if known and (known.epoch != counts.epoch or known.requests > counts.requests):
+                continue
+            requests += counts.requests - (known.requests if known else 0)
+            errors += counts.errors - (known.errors if known else 0)
+            for bound, number in counts.latency_ms:
+                below[bound] += number
+            for bound, number in known.latency_ms if known else ():
+                below[bound] -= number
+        latency = tuple(below.items()) if below[math.inf] > 0 else ()
+        found.append(ServiceAnswers(began_at, at, requests, min(errors, requests), latency))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReading:
+    """The columns of a kept reading."""
+
+    minute: int
+    at: datetime
+    counts: Mapping[str, Any]
+    figures: Mapping[str, Any]
+
+
+def packed_hour(readings: Iterable[KeptReading]) -> bytes:
+    """Return the readings of an hour in a tenth of their size."""
+    rows = [[one.minute, one.at.isoformat(), one.counts, one.figures] for one in readings]
+    return zlib.compress(orjson.dumps(rows), 6)
+
+
+def unpacked_hour(packed: bytes | memoryview) -> Iterator[KeptReading]:
+    for minute, at, counts, figures in orjson.loads(zlib.decompress(packed)):
+        yield KeptReading(minute, datetime.fromisoformat(at), counts, figures)
+
+
+def last_of_each(readings: Iterable[KeptReading], minutes: int) -> list[KeptReading]:
+    """Return the last reading of each step of so many minutes, oldest first."""
+    ascending = sorted(readings, key=lambda one: one.minute)
+    return [list(step)[-1] for _, step in groupby(ascending, lambda one: one.minute // minutes)]

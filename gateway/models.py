@@ -298,6 +298,9 @@ class TrafficReading(models.Model):
     """The same of what the workers of a team's own code count, as `packed_figures` writes it."""
     clients = models.JSONField(default=dict, blank=True, db_default=models.Value({}, models.JSONField()))
     """The same by key of the clients, with tokens, as `packed_clients` writes it."""
+    earlier = models.BinaryField(null=True)
+    """The readings of the same hour before it, as `gateway.history.packed_hour` writes them; None: they have
+    rows of their own, because the hour is of the last day."""
 
     class Meta:
         constraints: ClassVar = [

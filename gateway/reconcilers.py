@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from time import monotonic
 from typing import Any
 
@@ -47,8 +48,12 @@ RETRY_AFTER = timedelta(seconds=2)
 TELL_EVERY = timedelta(seconds=1)
 AT_MOST_SECONDS = 8.0
 """After this long the rest waits for the next look: a task has 20 s."""
-KEPT = timedelta(hours=24, minutes=5)
+KEPT = timedelta(days=30, hours=1)
 """How long readings of the traffic stay: a little more than the longest that a page shows."""
+KEPT_APART = timedelta(hours=25)
+"""How long each minute has a row of its own; then its hour has one."""
+PACKED_AT_ONCE = 600
+"""Rows of minutes that one step puts into those of their hours."""
 
 
 _told: dict[int, str] = {}
@@ -221,6 +226,7 @@ class RecordTraffic(Step[Gateway]):
             LoadHour.objects.filter(route__gateway=row, hour__lt=hour_of(now - LOAD_KEPT)).delete()
             old = TrafficReading.objects.filter(minute__lt=history.minute_of(now - KEPT))
             old.filter(route__gateway=row).delete()
+            _pack_hours(row, now)
 
         return proceed(save={"recorded_minute": minute, "counted_since": seen.since}, write=write)
 
@@ -297,6 +303,24 @@ class WatchedRouteReconciler(Reconciler[WatchedRoute]):
 
     def next_step(self, row: WatchedRoute, now: datetime) -> Step[WatchedRoute] | None:
         return RefreshTrafficCounts() if now < row.wanted_until else None
+
+
+def _pack_hours(gateway: Gateway, now: datetime) -> None:
+    """Put the minutes of hours that are old enough into one row each."""
+    ended = history.minute_of(now - KEPT_APART) // 60 * 60
+    apart = TrafficReading.objects.filter(route__gateway=gateway, earlier=None, minute__lt=ended)
+    rows = list(apart.order_by("route", "minute")[:PACKED_AT_ONCE])
+    for (route, hour), minutes in groupby(rows, lambda one: (one.route_id, one.minute // 60)):
+        *before, last = minutes
+        if last is rows[-1] and len(rows) == PACKED_AT_ONCE:
+            break  # the rest of its hour is not read
+        last.earlier = history.packed_hour(
+            history.KeptReading(one.minute, one.at, one.counts, one.figures) for one in before
+        )
+        last.save(update_fields=["earlier"])
+        TrafficReading.objects.filter(
+            route=route, minute__gte=hour * 60, minute__lt=last.minute, earlier=None
+        ).delete()
 
 
 def _routes_of(gateway: Gateway) -> QuerySet[Route]:

@@ -25,12 +25,17 @@ from gateway.backends.configured import (
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import (
     IntervalCounts,
+    KeptReading,
+    ServiceAnswers,
     TrafficInterval,
     answered,
+    answers_of_all,
     hour_of,
+    last_of_each,
     minute_of,
     stretches,
     unpacked,
+    unpacked_hour,
 )
 from gateway.load_hours import ServiceLoad, load_of
 from gateway.models import AbilityRoute, Gateway, LoadHour, Route, TrafficReading
@@ -288,13 +293,29 @@ def _kept_by_step(
     service: str, since: datetime, until: datetime, step: timedelta, column: str
 ) -> list[tuple[datetime, Any]]:
     """The last reading of each step."""
-    kept = TrafficReading.objects.filter(
-        route__service=service, minute__gte=minute_of(since), minute__lte=minute_of(until)
-    )
+    first, last = minute_of(since), minute_of(until)
+    kept = TrafficReading.objects.filter(route__service=service, minute__gte=first)
     minutes = max(int(step / timedelta(minutes=1)), 1)
-    steps = kept.order_by().values(step=F("minute") / minutes)
-    rows = kept.filter(minute__in=steps.annotate(last=Max("minute")).values("last")).order_by("minute")
-    return list(rows.values_list("at", column))
+    steps = kept.filter(minute__lte=last).order_by().values(step=F("minute") / minutes)
+    rows = kept.filter(minute__in=steps.annotate(last=Max("minute")).values("last"))
+    found = [KeptReading(*row) for row in rows.values_list("minute", "at", "counts", "figures")]
+    if minutes < 60:
+        packed = kept.filter(minute__lt=last + 60).exclude(earlier=None)
+        for hour in packed.values_list("earlier", flat=True):
+            found += [one for one in unpacked_hour(hour or b"") if first <= one.minute <= last]
+    return [(one.at, getattr(one, column)) for one in last_of_each(found, minutes)]
+
+
+def answers_since(service: str, since: datetime, *, fine_since: datetime) -> list[ServiceAnswers]:
+    """Return the answers of a service from the reading of that minute on, oldest first: each hour, and each
+    minute after `fine_since`. Two queries.
+    """
+    now = clock.now()
+    readings = []
+    if since < fine_since:
+        readings = _readings(service, since, fine_since, timedelta(hours=1))
+    readings += _readings(service, max(since, fine_since), now, timedelta(minutes=1))
+    return answers_of_all(readings)
 
 
 def answered_lately(

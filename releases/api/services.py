@@ -196,7 +196,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     @extend_schema(parameters=[TrafficQuerySerializer], responses=TrafficSerializer)
     @action(detail=True, methods=["get"])
     def traffic(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Traffic per version over the last hours, minute by minute."""
+        """Traffic per version over the last hours or days."""
         service = self.get_object()
         query = TrafficQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)

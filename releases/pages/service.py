@@ -30,6 +30,7 @@ from releases.errors import UnknownPlan
 from releases.freezing import freeze_of, in_words
 from releases.models import PodPatch, Release, Service, ServiceIndicator
 from releases.pages import actions, lanes, strip, values
+from releases.pages.panels import service_panels
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
 from releases.pages.workers import WorkersPanel, workers_panel
 from releases.plans.plan import PlanSpec
@@ -135,6 +136,11 @@ class ServicePage:
         return workers_panel(history, sides) if history else None
 
     spans = SPANS
+
+    @cached_property
+    def panels(self) -> Sequence[tuple[str, Any]]:
+        """Return what apps above show, each with its template."""
+        return service_panels(self.service)
 
     def _earlier(self, history: Sequence[TrafficInterval], present: set[str]) -> dict[str, str]:
         """Deployments of earlier versions that answered in this time, by the name of their version."""

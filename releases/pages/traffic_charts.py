@@ -47,6 +47,8 @@ SPANS = (
     ChartRange("1h", timedelta(hours=1), timedelta(minutes=1)),
     ChartRange("6h", timedelta(hours=6), timedelta(minutes=5)),
     ChartRange("24h", timedelta(hours=24), timedelta(minutes=15)),
+    ChartRange("7d", timedelta(days=7), timedelta(hours=1)),
+    ChartRange("30d", timedelta(days=30), timedelta(hours=6)),
 )
 
 
@@ -56,7 +58,7 @@ def span_named(name: str) -> ChartRange:
 
 
 def span_over(length: timedelta) -> ChartRange:
-    """The finest that shows so much; of more than a day the last day is kept."""
+    """The finest that shows so much; of more than 30 days the last 30 are kept."""
     return next((span for span in SPANS if length <= span.length), SPANS[-1])
 
 

@@ -136,7 +136,7 @@ def test_a_recorder_that_dies_anywhere_neither_repeats_a_minute_nor_loses_a_requ
     assert sum(one.requests for one in after.values()) - sum(one.requests for one in before.values()) == 50
 
 
-def test_readings_are_kept_for_a_day(gateway: FakeGateway, clock: Clock) -> None:
+def test_readings_are_kept_for_thirty_days(gateway: FakeGateway, clock: Clock) -> None:
     pass_minute(clock)
     clock.pass_(KEPT)
     pass_minute(clock)

@@ -76,7 +76,8 @@ def test_the_line_breaks_where_nobody_counted() -> None:
 def test_a_long_time_is_shown_coarsely() -> None:
     assert span_over(timedelta(minutes=40)).step == timedelta(minutes=1)
     assert span_over(timedelta(hours=5)).step == timedelta(minutes=5)
-    assert span_over(timedelta(days=3)).name == "24h"
+    assert span_over(timedelta(days=3)).name == "7d"
+    assert span_over(timedelta(days=90)).name == "30d"
 
 
 def test_the_first_look_tells_figures_from_the_last_kept_reading() -> None:

@@ -34,13 +34,13 @@ class WeightsSerializer(serializers.Serializer[Any]):
 
 
 class TrafficQuerySerializer(serializers.Serializer[Any]):
-    since = serializers.DateTimeField(required=False, help_text="Start; default: an hour ago. Kept for 24 h.")
+    since = serializers.DateTimeField(required=False, help_text="Start; default: an hour ago. Kept 30 days.")
     until = serializers.DateTimeField(required=False, help_text="End; default: now.")
     step_seconds = serializers.IntegerField(
         required=False,
         min_value=60,
-        max_value=3600,
-        help_text="Resolution; default: 60 for an hour, 300 for six, 900 for more.",
+        max_value=21600,
+        help_text="Resolution; default: 60 for an hour, 300 for six, 900 for a day, 3600 for a week.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
