@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from weakref import WeakKeyDictionary
 import redis
 from channels.db import database_sync_to_async
 
-from clusters import history
+from clusters import second_frames
 from clusters.agents import AgentContact, agent_key, relay_key
 from clusters.fleet import DeploymentRow, FleetRows, FleetSnapshot, LastHeartbeat, fleet_of
 from clusters.fleet_rows import fleet_rows
@@ -57,8 +56,7 @@ class HeartbeatStore:
         self._placed: dict[str, PlacedWorker] = {}
         self._rows_at = float("-inf")
         self._reading = asyncio.Lock()
-        self._identity = secrets.token_hex(6)
-        hub.spawn(self._remember_for_ever(), "clusters: remembering busy rates")
+        hub.spawn(self._remember_for_ever(), "clusters: remembering seconds")
 
     async def rows(self) -> FleetRows:
         """The rows, at most a second old."""
@@ -125,14 +123,20 @@ class HeartbeatStore:
 
     async def _remember_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(history.STEP_SECONDS - clock.seconds() % history.STEP_SECONDS)
+            await asyncio.sleep(1 - clock.seconds() % 1)
+            at = clock.seconds()
             try:
-                if await history.claim(self._hub.client, at=clock.seconds(), by=self._identity):
-                    await history.remember(self._hub.client, await self.fleet(), at=clock.seconds())
+                if (self._shared.held or self._devices.held) and await second_frames.claim(
+                    self._hub.client, at=at
+                ):
+                    devices = {
+                        key: held.record.get("devices", {}) for key, held in self._devices.held.items()
+                    }
+                    await second_frames.remember(self._hub.client, self.heartbeats(), devices, at=at)
             except (redis.RedisError, OSError, TimeoutError) as error:
-                logger.debug("Busy rates are not remembered: %s", error)
+                logger.debug("A second of the fleet is not remembered: %s", error)
             except Exception:
-                logger.exception("Busy rates are not remembered")
+                logger.exception("A second of the fleet is not remembered")
 
 
 def _placed(rows: FleetRows) -> dict[str, PlacedWorker]:

@@ -1,75 +1,215 @@
-"""Busy rates of the last hour, one sample every 10 s, in Redis: a hash per cluster, bounded, gone with Redis.
+"""The fleet minute by minute, as columns of small numbers: a day of one figure is at most 2.9 kB. Pure."""
 
-Every process that knows the fleet could write the sample of a moment; the first to claim it does.
-"""
-
-from collections.abc import Mapping
+import zlib
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, Literal
 
 import orjson
-import redis.asyncio
 
-from clusters.fleet import FleetSnapshot
-from common.live.redis import ask
+from clusters.fleet import FleetSnapshot, NodeSnapshot, WorkerSnapshot
+from clusters.second_frames import SecondFrame
+from clusters.states import Alert, NodeState
 
-STEP_SECONDS = 10
-KEEP = timedelta(hours=1)
+MINUTES = 24 * 60
+Measure = Literal["busy", "memory", "mark", "in_flight", "queue", "slots", "workers"]
+MEASURES: tuple[Measure, ...] = ("busy", "memory", "mark", "in_flight", "queue", "slots", "workers")
+SHARES = frozenset({"busy", "memory"})
+"""Kept as whole percents."""
+WIDE = frozenset({"in_flight", "queue", "slots", "workers"})
+"""Kept in two bytes, 65,534 at most; the others in one, 254 at most."""
+
+
+class HistoryMark(IntEnum):
+    """State of a machine or worker that matters more than how busy it was."""
+
+    FINE = 0
+    CORDONED = 1
+    SILENT = 2
+    GONE = 3
+    STUCK = 4
+    LOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSample:
-    """The 10 s that end at `at`."""
+class MinuteFigures:
+    """One minute of one subject; None: not known."""
 
-    at: datetime
-    busy: float | None
-    in_flight: int
-    slots: int
-    workers: int
-    nodes: Mapping[int, float | None]
-    """Busy by the machine's id."""
+    busy: float | None = None
+    memory: float | None = None
+    """Of a GPU, or of a machine: share in use."""
+    mark: int | None = None
+    in_flight: float | None = None
+    queue: float | None = None
+    slots: float | None = None
+    workers: float | None = None
+
+    @property
+    def row(self) -> list[int | None]:
+        """Return the figures as whole numbers in the order of `MEASURES`."""
+        found: list[int | None] = []
+        for name in MEASURES:
+            value = getattr(self, name)
+            if value is not None:
+                value = max(0, round(value * 100 if name in SHARES else value))
+                value = min(value, 65_534 if name in WIDE else 254)
+            found.append(value)
+        return found
 
 
-async def claim(client: "redis.asyncio.Redis", *, at: float, by: str) -> bool:
-    """Whether the sample of this moment is for the caller to write."""
-    return bool(await client.set(f"slipway:busy:claim:{_step(at)}", by, nx=True, ex=STEP_SECONDS * 6))
+Minute = Mapping[str, Sequence[int | None]]
+"""Rows of `MinuteFigures` by subject: `worker:chat-0`, `node:7`, `gpu:7:GPU-1`, `group:2:online`,
+`cluster:2`, `deployment:chat-1`."""
 
 
-async def remember(client: "redis.asyncio.Redis", fleet: FleetSnapshot, *, at: float) -> None:
-    step = _step(at)
-    kept_steps = int(KEEP.total_seconds()) // STEP_SECONDS
-    pipeline = client.pipeline(transaction=False)
+def packed_minute(minute: Minute) -> bytes:
+    return zlib.compress(orjson.dumps(minute), 6)
+
+
+def unpacked_minute(packed: bytes | memoryview) -> Minute:
+    found: Minute = orjson.loads(zlib.decompress(packed))
+    return found
+
+
+def with_values(
+    packed: bytes | memoryview | None, measure: Measure, values: Mapping[int, int | None]
+) -> bytes | None:
+    """Return a day's column with these values by minute of the day; None where nothing is known."""
+    column = _column(packed, measure)
+    for minute, value in values.items():
+        if value is not None:
+            column[minute] = value
+    unknown = _unknown(measure)
+    if all(value == unknown for value in column):
+        return None
+    return zlib.compress(column.tobytes(), 9)
+
+
+def values_of(packed: bytes | memoryview | None, measure: Measure) -> list[float | None]:
+    """Return a day's column by minute, shares as 0..1."""
+    if packed is None:
+        return [None] * MINUTES
+    unknown = _unknown(measure)
+    scale = 0.01 if measure in SHARES else 1
+    return [None if value == unknown else value * scale for value in _column(packed, measure)]
+
+
+def figures_of_minute(
+    frames: Sequence[SecondFrame],
+    fleet: FleetSnapshot,
+    gpus: Iterable[tuple[int, str, str, int]],
+    memory: Mapping[int, float],
+) -> dict[str, list[int | None]]:
+    """Return the rows of all subjects. `gpus`: machine, uuid, `gpu_key`, bytes of memory; `memory`: share of
+    each machine's memory in use, where it is known.
+    """
+    means = _means(frame.workers for frame in frames)
+    found: dict[str, list[int | None]] = {}
     for cluster in fleet.clusters:
-        key = _key(cluster.row.pk)
-        load = cluster.load
-        content = [load.busy, load.in_flight, load.slots, load.workers]
-        nodes = [[node.row.pk, node.load.busy] for node in cluster.nodes]
-        pipeline.hset(key, str(step), orjson.dumps([*content, nodes]))
-        # A window of old fields, so that nothing stays when samples were missed.
-        outdated = range(step - kept_steps * 2, step - kept_steps + 1)
-        pipeline.hdel(key, *(str(old) for old in outdated))
-        pipeline.expire(key, int(KEEP.total_seconds()) * 2)
-    await pipeline.execute()
+        groups: dict[str, list[WorkerSnapshot]] = {}
+        for node in cluster.nodes:
+            of_node = _load(node.workers, means, mark=mark_of(node), memory=memory.get(node.row.pk))
+            found[f"node:{node.row.pk}"] = of_node
+            groups.setdefault(node.row.group, []).extend(node.workers)
+        for group, workers in groups.items():
+            found[f"group:{cluster.row.pk}:{group}"] = _load(workers, means)
+        everyone: list[WorkerSnapshot] = []
+        for deployment in cluster.deployments:
+            found[f"deployment:{deployment.row.name}"] = _load(deployment.workers, means)
+            everyone += deployment.workers
+        found[f"cluster:{cluster.row.pk}"] = _load(everyone, means)
+        for worker in everyone:
+            found[f"worker:{worker.row.name}"] = _load([worker], means, mark=_mark_of_worker(worker))
+    used = _means(frame.gpus for frame in frames)
+    for node_pk, uuid, key, total in gpus:
+        if key in used:
+            use, held = used[key]
+            figures = MinuteFigures(use, held / total if held is not None and total else None)
+            found[f"gpu:{node_pk}:{uuid}"] = figures.row
+    return found
 
 
-def samples(cluster_id: int, *, since: datetime) -> list[LoadSample]:
-    """Ascending. Raises NotShared when Redis does not answer."""
-    fields: Mapping[Any, Any] = ask(lambda client: client.hgetall(_key(cluster_id)))
-    first = _step(since.timestamp())
-    found = [_sample(int(step), text) for step, text in fields.items() if int(step) > first]
-    return sorted(found, key=lambda sample: sample.at)
+def mark_of(node: NodeSnapshot) -> HistoryMark:
+    if node.row.state == NodeState.GONE:
+        return HistoryMark.GONE
+    if node.row.state != NodeState.READY or node.load.lost:
+        return HistoryMark.LOST
+    if node.load.stuck:
+        return HistoryMark.STUCK
+    if node.agent_silent_since:
+        return HistoryMark.SILENT
+    return HistoryMark.CORDONED if node.row.is_cordoned else HistoryMark.FINE
 
 
-def _sample(step: int, text: bytes) -> LoadSample:
-    busy, in_flight, slots, workers, nodes = orjson.loads(text)
-    at = datetime.fromtimestamp(step * STEP_SECONDS, UTC)
-    return LoadSample(at, busy, in_flight, slots, workers, dict(nodes))
+def _mark_of_worker(worker: WorkerSnapshot) -> HistoryMark:
+    return {Alert.LOST: HistoryMark.LOST, Alert.STUCK: HistoryMark.STUCK}.get(
+        Alert(worker.alert), HistoryMark.FINE
+    )
 
 
-def _step(at: float) -> int:
-    return int(at) // STEP_SECONDS
+def steps_of(
+    values: Mapping[int, float], *, first: int, last: int, minutes: int
+) -> list[tuple[int, float | None]]:
+    """Return the mean of each step of so many minutes, by its last minute; None where nothing is known."""
+    edges = range(first, last + minutes, minutes)
+    found: list[tuple[int, float | None]] = []
+    for begin, end in pairwise(edges):
+        known = [values[minute] for minute in range(begin, end) if minute in values]
+        found.append((end - 1, sum(known) / len(known) if known else None))
+    return found
 
 
-def _key(cluster_id: int) -> str:
-    return f"slipway:busy:{cluster_id}"
+def _load(
+    workers: Sequence[WorkerSnapshot],
+    means: Mapping[str, Sequence[float | None]],
+    *,
+    mark: int | None = None,
+    memory: float | None = None,
+) -> list[int | None]:
+    known = [means[one.row.uid] for one in workers if one.row.uid in means]
+    slots = sum(one[3] or 0.0 for one in known)
+    at_work = sum((one[0] or 0.0) * (one[3] or 0.0) for one in known)
+    return MinuteFigures(
+        busy=at_work / slots if slots else None,
+        memory=memory,
+        mark=mark,
+        in_flight=sum(one[1] or 0.0 for one in known) if known else None,
+        queue=sum(one[2] or 0.0 for one in known) if known else None,
+        slots=slots if known else None,
+        workers=len(workers),
+    ).row
+
+
+def _means(frames: Iterable[Mapping[str, Sequence[float | None]]]) -> dict[str, list[float | None]]:
+    sums: dict[str, list[tuple[float, int]]] = {}
+    for frame in frames:
+        for name, values in frame.items():
+            before = sums.get(name) or [(0.0, 0)] * len(values)
+            sums[name] = [
+                pair if value is None else (pair[0] + value, pair[1] + 1)
+                for pair, value in zip(before, values, strict=True)
+            ]
+    return {
+        name: [total / count if count else None for total, count in pairs] for name, pairs in sums.items()
+    }
+
+
+def _column(packed: bytes | memoryview | None, measure: Measure) -> "array[int]":
+    code = "H" if measure in WIDE else "B"
+    if packed is None:
+        return array(code, [_unknown(measure)] * MINUTES)
+    column = array(code)
+    column.frombytes(zlib.decompress(packed))
+    return column
+
+
+def _unknown(measure: Measure) -> int:
+    return 65_535 if measure in WIDE else 255
+
+
+def row_value(row: Sequence[Any], measure: Measure) -> float | None:
+    value: float | None = row[MEASURES.index(measure)]
+    return value * 0.01 if value is not None and measure in SHARES else value

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from clusters.models import Gpu, Node, Occupancy
 from clusters.states import GpuState, NodeState
-from clusters.topology import LEVELS
+from clusters.topology import LEVELS, POOL_LABELS
 from common.actor import Actor
 
 ZONE_LABEL = next(level for level in LEVELS if level.name == "zone").labels[0]
@@ -67,6 +67,16 @@ def machine_facts(actor: Actor) -> dict[int, NodeFacts]:
             free=None if held is None or not gpus else max(0, gpus - sum(held)) * takes_pods,
         )
     return found
+
+
+def places_by(level: str) -> dict[int, str]:
+    """Return the `rack` or the `pool` of nodes in which each machine is, by its id; those not known are left
+    out. One query.
+    """
+    labels = POOL_LABELS if level == "pool" else next(one for one in LEVELS if one.name == level).labels
+    columns = {f"label_{place}": KT(f"labels__{label}") for place, label in enumerate(labels)}
+    rows = Node.objects.exclude(state=NodeState.GONE).annotate(**columns).values_list("pk", *columns)
+    return {pk: place for pk, *values in rows if (place := next(filter(None, values), ""))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.logs import WorkerLogReconciler
+from clusters.reconcilers.memory import RememberFleet
 from clusters.reconcilers.nodes import NodeReconciler
 from clusters.report_tokens import REPORT_TOKEN_PURPOSE
 from clusters.search import find_deployments, find_workers
@@ -50,6 +51,7 @@ SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/clusters/{name}/"),
     Subject("clusters.node", _("Machine"), "/fleet/nodes/{pk}/", badges="node"),
     Subject("clusters.drain", _("Drain"), "/fleet/drains/{pk}/", badges="drain"),
+    Subject("clusters.fleetmemory", _("Memory of the fleet"), "/fleet/"),
     Subject("clusters.workerlogrequest", _("Log of a worker"), "/fleet/workers/"),
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
 )
@@ -211,6 +213,7 @@ MANIFEST = AppManifest(
         NodeReconciler(),
         DrainReconciler(),
         WorkerLogReconciler(),
+        RememberFleet(),
     ),
     subjects=SUBJECTS,
     badges=BADGES,

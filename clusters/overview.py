@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.db.models import TextChoices
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from clusters.alerts import is_trouble, rank_of
 from clusters.fleet import ClusterSnapshot, DeploymentSnapshot, FleetSnapshot, NodeSnapshot, WorkerSnapshot
@@ -18,6 +19,16 @@ MOST_CELLS = 500
 """Of one group of one cluster: more machines share cells, and pages stay small."""
 MACHINES_ON_A_PAGE = 50
 _TONES = ("", "warn", "bad")
+
+
+class MapGrouping(TextChoices):
+    """By what the heat map divides the machines of a cluster."""
+
+    GROUP = "group", gettext_lazy("Group")
+    CLUSTER = "cluster", gettext_lazy("Cluster")
+    SERVICE = "service", gettext_lazy("Service")
+    RACK = "rack", gettext_lazy("Rack")
+    POOL = "pool", gettext_lazy("Node pool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ class HeatMapPage:
         first, last, count = self.nodes[0].row.name, self.nodes[-1].row.name, len(self.nodes)
         words = ngettext("%(count)s machine, %(first)s", "%(count)s machines, %(first)s to %(last)s", count)
         words %= {"count": count, "first": first, "last": last}
-        troubled = sum(bool(cell_of(one).mark) for one in self.nodes)
+        troubled = sum(bool(cell_of(one).tone) for one in self.nodes)
         return words + ", " + _("%(count)s unhealthy") % {"count": troubled} if troubled else words
 
     @property
@@ -126,19 +137,51 @@ class MachineRow:
         return max(0, len(self.node.workers) - BARS_SHOWN)
 
 
-def maps_of(fleet: FleetSnapshot) -> list[ClusterMap]:
+def maps_of(
+    fleet: FleetSnapshot, by: MapGrouping = MapGrouping.GROUP, places: Mapping[int, str] | None = None
+) -> list[ClusterMap]:
+    """`places`: of each machine, by which `MapGrouping.RACK` and `POOL` group them."""
     found = []
     for cluster in fleet.clusters:
         by_group: dict[str, list[NodeSnapshot]] = {}
         for node in sorted(cluster.nodes, key=lambda node: node.row.name):
-            by_group.setdefault(node.row.group, []).append(node)
+            for group in _groups_of(node, by, places or {}):
+                by_group.setdefault(group, []).append(node)
+        order: list[str] = list(MachineGroup) if by == MapGrouping.GROUP else sorted(by_group)
         groups = [
-            GroupMap(str(group.label), len(nodes), _cells(cluster.row.name, group, nodes))
-            for group in MachineGroup
+            GroupMap(_name_of(group, by), len(nodes), _cells(cluster.row.name, group, nodes))
+            for group in order
             if (nodes := by_group.get(group))
         ]
         found.append(ClusterMap(cluster, groups))
     return found
+
+
+def _groups_of(node: NodeSnapshot, by: MapGrouping, places: Mapping[int, str]) -> Sequence[str]:
+    """A machine with workers of several services stands under each of them."""
+    match by:
+        case MapGrouping.GROUP:
+            return [node.row.group]
+        case MapGrouping.CLUSTER:
+            return [""]
+        case MapGrouping.SERVICE:
+            return sorted({one.deployment.service for one in node.workers}) or [""]
+        case MapGrouping.RACK | MapGrouping.POOL:
+            return [places.get(node.row.pk, "")]
+
+
+def _name_of(group: str, by: MapGrouping) -> str:
+    if by == MapGrouping.GROUP:
+        return str(MachineGroup(group).label)
+    if group:
+        return group
+    nameless = {
+        MapGrouping.CLUSTER: _("all machines"),
+        MapGrouping.SERVICE: _("without workers"),
+        MapGrouping.RACK: _("rack not known"),
+        MapGrouping.POOL: _("pool not known"),
+    }
+    return nameless[by]
 
 
 def _cells(cluster: str, group: str, nodes: Sequence[NodeSnapshot]) -> Sequence[HeatMapCell | HeatMapPage]:
@@ -161,6 +204,8 @@ def cell_of(node: NodeSnapshot) -> HeatMapCell:
         return HeatMapCell(node, "alert-triangle", "bad")
     if node.agent_silent_since:
         return HeatMapCell(node, "antenna-bars-off", "warn")
+    if node.row.is_cordoned:
+        return HeatMapCell(node, "lock", "")
     return HeatMapCell(node, "", "")
 
 
@@ -179,6 +224,7 @@ def words_of(node: NodeSnapshot) -> str:
     parts += [_("%(lost)s lost") % {"lost": load.lost}] if load.lost else []
     parts += [_("%(stuck)s stuck") % {"stuck": load.stuck}] if load.stuck else []
     parts += [_("agent silent")] if node.agent_silent_since else []
+    parts += [_("cordoned")] if node.row.is_cordoned else []
     return listed(parts)
 
 
@@ -207,7 +253,7 @@ def machines_of(fleet: FleetSnapshot, facts: Mapping[int, NodeFacts]) -> list[Ma
         for cluster in fleet.clusters
         for node in cluster.nodes
     ]
-    return sorted(found, key=lambda machine: not cell_of(machine.node).mark)
+    return sorted(found, key=lambda machine: not cell_of(machine.node).tone)
 
 
 def in_trouble(worker: WorkerSnapshot) -> bool:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
-from clusters import heartbeat_records, history
+from clusters import heartbeat_records
 from clusters.agents import RELAY_SILENT_AFTER, AgentContact, agent_key, relay_key
 from clusters.capacities import ClusterCapacity as ClusterCapacity
 from clusters.capacities import capacity as capacity
@@ -28,14 +28,12 @@ from clusters.fleet import (
     narrowed,
 )
 from clusters.fleet_rows import DEPLOYMENT_COLUMNS, fleet_rows, worker_rows
-from clusters.history import LoadSample
 from clusters.models import AgentToken, Cluster, Deployment, Node, Worker
 from clusters.report_tokens import has_relay
 from clusters.states import GONE, DeploymentState, NodeState, WorkerState
 from common import clock
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
-from common.live.redis import NotShared
 from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.references import VersionReferences
@@ -396,12 +394,3 @@ def visible_deployment(actor: Actor, name: str) -> Deployment | None:
     """Removed ones too; None when the actor may not know of it."""
     rows = Deployment.objects.for_actor(actor).select_related("cluster", "team", "version__model", "image")
     return rows.filter(name=name).first()
-
-
-def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[LoadSample] | None:
-    """Return one sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
-    earliest = clock.now() - history.KEEP
-    try:
-        return history.samples(cluster.pk, since=max(since or earliest, earliest))
-    except NotShared:
-        return None

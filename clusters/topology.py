@@ -53,6 +53,16 @@ LEVELS = (
 (`gpu.clique`: cluster UUID and clique of an NVSwitch fabric); NVIDIA Topograph; the documentation of EKS and
 GKE on the network topology of instances."""
 
+POOL_LABELS = (
+    "slipway.io/pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+)
+"""Names of the pool of a machine, as its provider or a person gave it; the first that it has counts."""
+
 
 def place_of(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the known levels by name."""

@@ -20,6 +20,7 @@ urlpatterns = [
     path("fleet/clusters/<str:name>/+check/", adding.check, name="check-cluster"),
     path("fleet/clusters/<str:name>/+remove/", adding.remove, name="remove-cluster"),
     path("fleet/clusters/<str:name>/+move/", clusters.move, name="move-cluster"),
+    path("fleet/past/", fleet.past, name="fleet-past"),
     path("fleet/workers/", fleet.workers, name="fleet-workers"),
     path("fleet/workers/<str:name>/", fleet.worker, name="fleet-worker"),
     path("fleet/workers/<str:name>/+profile/", fleet.profile, name="profile-worker"),

@@ -8,15 +8,8 @@ from typing import Any
 
 from clusters.models import Cluster, Node
 from clusters.states import NodeState
+from clusters.topology import POOL_LABELS
 
-POOL_LABELS = (
-    "slipway.io/pool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "karpenter.sh/nodepool",
-    "kubernetes.azure.com/agentpool",
-    "agentpool",
-)
 DOMAIN_LABELS = (
     "slipway.io/rack",
     "nvidia.com/gpu.clique",

@@ -251,7 +251,7 @@ class NodeLoadSerializer(serializers.Serializer[Any]):
 
 
 class SampleSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(help_text="End of the 10 s interval.")
+    at = serializers.DateTimeField(help_text="End of the interval.")
     busy = serializers.FloatField(allow_null=True)
     in_flight = serializers.IntegerField()
     slots = serializers.IntegerField()
@@ -266,8 +266,7 @@ class BusySerializer(serializers.Serializer[Any]):
     nodes = NodeLoadSerializer(many=True)
     history = SampleSerializer(
         many=True,
-        allow_null=True,
-        help_text="Every 10 s, ascending, last hour at most; null while unknown.",
+        help_text="Each minute, ascending; of more than six hours 360 intervals at most.",
     )
 
 

@@ -25,6 +25,7 @@ from clusters.api.node_events import EVENT_PARAMETERS, EVENT_SCHEMA, EventsSeria
 from clusters.backends.kubernetes.rights import Feature
 from clusters.capacities import capacity
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
+from clusters.kept_history import busy_history
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.node_events import events_of
 from clusters.services.cluster_removal import remove_cluster
@@ -136,11 +137,15 @@ class Clusters(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, D
         return Response(self.get_serializer(capacity(self.get_object())).data)
 
     @extend_schema(
-        parameters=[OpenApiParameter("since", OpenApiTypes.DATETIME, description="Start of the history.")]
+        parameters=[
+            OpenApiParameter(
+                "since", OpenApiTypes.DATETIME, description="Start of the history; default: an hour ago."
+            )
+        ]
     )
     @action(detail=True)
     def busy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Busy rates of a cluster and its nodes, now and over the last hour."""
+        """Busy rates of a cluster and its nodes, now and since a time of the last 30 days."""
         cluster = self.get_object()
         since = _moment(request.query_params.get("since"))
         fleet = selectors.fleet(self.actor)
@@ -149,7 +154,7 @@ class Clusters(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, D
             "live": fleet.is_live,
             "now": found.load,
             "nodes": [{"id": one.row.pk, "name": one.row.name, "load": one.load} for one in found.nodes],
-            "history": selectors.busy_history(cluster, since=since),
+            "history": busy_history(cluster, [one.row.pk for one in found.nodes], since=since),
         }
         return Response(self.get_serializer(shown).data)
 

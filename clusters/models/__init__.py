@@ -10,6 +10,7 @@ from clusters.models.deployments import (
 )
 from clusters.models.drains import Drain, DrainRows, Surge
 from clusters.models.image_pulls import ImagePull
+from clusters.models.memory import FleetDay, FleetMemory, FleetMinute
 from clusters.models.nodes import Gpu, Node, NodeRows, Occupancy
 from clusters.models.tokens import AgentToken, BoundToken, FilesToken, RelayToken, ReportToken
 
@@ -25,6 +26,9 @@ __all__ = [
     "Drain",
     "DrainRows",
     "FilesToken",
+    "FleetDay",
+    "FleetMemory",
+    "FleetMinute",
     "Gpu",
     "ImagePull",
     "Node",

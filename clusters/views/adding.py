@@ -37,7 +37,7 @@ def clusters(request: HttpRequest) -> HttpResponse:
     listing = list_page(request, rows, sorts=SORTS, default_sort="name", filters=ClusterFilter)
     fleet = selectors.fleet(actor)
     machines = {one.row.pk: len(one.nodes) for one in fleet.clusters}
-    context = frame(fleet) | {
+    context = frame(request, fleet) | {
         "listing": listing,
         "shown": [(row, machines.get(row.pk, 0)) for row in listing.rows],
         "may_add": may(actor, Right.FLEET_OPERATE),

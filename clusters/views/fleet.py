@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
@@ -15,11 +16,12 @@ from clusters import heartbeat_records, overview, selectors
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
 from clusters.image_pulls import pulls_on
-from clusters.machine_facts import machine_facts, standing_on
+from clusters.kept_history import nodes_at
+from clusters.machine_facts import machine_facts, places_by, standing_on
 from clusters.models import Deployment, Node
 from clusters.node_events import events_of
 from clusters.notes import DeploymentNote, deployment_notes
-from clusters.overview import MACHINES_ON_A_PAGE, MachineRow
+from clusters.overview import MACHINES_ON_A_PAGE, MachineRow, MapGrouping
 from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.deployments import take_back_scale
@@ -28,6 +30,7 @@ from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.services.profiles import SECONDS, profile_worker
 from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
+from common import clock
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -36,6 +39,7 @@ from common.pages.forms import reason_of
 from common.pages.listing import row_page
 
 LOG_LINES = 200
+MOST_MINUTES_AGO = 24 * 60
 READINGS_SHOWN = ("utilization_ratio", "memory_used_bytes", "temperature_celsius")
 TROUBLES_SHOWN = 8
 
@@ -51,7 +55,7 @@ MACHINE_SORTS: dict[str, Callable[[MachineRow], Any]] = {
     "group": lambda machine: machine.node.row.group,
     "busy": lambda machine: machine.node.load.busy,
     "workers": lambda machine: machine.node.load.workers,
-    "trouble": lambda machine: 0 if overview.cell_of(machine.node).mark else 1,
+    "trouble": lambda machine: 0 if overview.cell_of(machine.node).tone else 1,
 }
 WORKER_SORTS: dict[str, Callable[[WorkerSnapshot], Any]] = {
     "name": lambda worker: worker.row.name,
@@ -76,8 +80,11 @@ DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentSnapshot], Any]] = {
 }
 
 
-def frame(fleet: FleetSnapshot) -> dict[str, Any]:
-    """Return the context that every tab of the fleet shows above its table."""
+def frame(request: HttpRequest, fleet: FleetSnapshot) -> dict[str, Any]:
+    """Return the context that every tab of the fleet shows above its table; `?by=` groups the heat map."""
+    given = request.GET.get("by", "")
+    by = MapGrouping(given) if given in MapGrouping.values else MapGrouping.GROUP
+    places = places_by(by) if by in (MapGrouping.RACK, MapGrouping.POOL) else None
     # A failing deployment speaks for its failed workers.
     troubled = [
         worker
@@ -87,7 +94,9 @@ def frame(fleet: FleetSnapshot) -> dict[str, Any]:
     return {
         "fleet": fleet,
         "totals": overview.totals_of(fleet),
-        "maps": overview.maps_of(fleet),
+        "maps": overview.maps_of(fleet, by, places),
+        "by": by,
+        "groupings": MapGrouping.choices,
         "troubled": troubled[:TROUBLES_SHOWN],
         "more_troubled": max(0, len(troubled) - TROUBLES_SHOWN),
         "warm": _noted(fleet),
@@ -117,8 +126,19 @@ def machines(request: HttpRequest) -> HttpResponse:
         filters=MachineFilter(request.GET, queryset=Node.objects.all(), request=request),
         id_of=lambda machine: machine.node.row.pk,
     )
-    context = frame(fleet) | {"listing": listing}
+    context = frame(request, fleet) | {"listing": listing}
     return page(request, "clusters/machines.html", context, parts=("now", "listing"))
+
+
+@require_safe
+@signed_in
+def past(request: HttpRequest) -> JsonResponse:
+    """Tell how busy machines were `?minutes=` ago, for the heat map: `{at, machines: {id: [busy, mark]}}`."""
+    given = request.GET.get("minutes", "")
+    ago = int(given) if given.isascii() and given.isdigit() and len(given) < 6 else 0
+    at = clock.now() - timedelta(minutes=min(ago, MOST_MINUTES_AGO))
+    nodes = [one.row.pk for each in selectors.fleet(of_request(request)).clusters for one in each.nodes]
+    return JsonResponse({"at": at.isoformat(), "machines": nodes_at(nodes, at)})
 
 
 @require_safe
@@ -140,7 +160,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     elif state:
         faults.append((_("State"), _("There is no such state.")))
     listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50, faults=faults)
-    context = frame(fleet) | {
+    context = frame(request, fleet) | {
         "listing": listing,
         "nodes": nodes,
         "node_name": next((name for pk, name in nodes.items() if str(pk) == node), ""),
@@ -244,7 +264,7 @@ def deployments(request: HttpRequest) -> HttpResponse:
         filters=DeploymentFilter(request.GET, queryset=Deployment.objects.all(), request=request),
         id_of=lambda one: one.row.pk,
     )
-    context = frame(fleet) | {"listing": listing}
+    context = frame(request, fleet) | {"listing": listing}
     return page(request, "clusters/deployments.html", context, parts=("now", "listing"))
 
 

@@ -1,6 +1,7 @@
 // Puts live values into the page: cells in place, charts at their end, the rest as DOM events for htmx.
 import { FORMATS, percent } from "slipway/format";
 import { Live } from "slipway/live";
+import { isPast } from "slipway/past";
 import { gettext, interpolate } from "slipway/texts";
 import { toast } from "slipway/toasts";
 
@@ -28,6 +29,7 @@ const PAINTERS = {
     if (number) number.textContent = percent(share);
   },
   heat(cell, share) {
+    if (isPast()) return;
     cell.dataset.busy = busyLevel(share);
     cell.title = `${cell.dataset.label}: ${share === null ? gettext("not known") : percent(share)}`;
   },

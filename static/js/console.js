@@ -6,6 +6,7 @@ import * as find from "slipway/find";
 import * as folds from "slipway/folds";
 import * as keys from "slipway/keys";
 import * as parts from "slipway/parts";
+import * as past from "slipway/past";
 import { gettext, interpolate } from "slipway/texts";
 import * as tables from "slipway/tables";
 import * as times from "slipway/times";
@@ -139,6 +140,7 @@ function adopt(root) {
   scrollers(root);
   charts(root);
   cells.adopt();
+  past.adopt();
 }
 
 // What htmx may swap, and what a person hears of the rest.
