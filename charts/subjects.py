@@ -190,6 +190,7 @@ def _machine(name: str, actor: Actor) -> ChartSubject | None:
         title=node.row.name,
         address=f"/fleet/nodes/{node.row.pk}/",
         lines={node.row.name: f"node:{node.row.pk}"},
+        measures=(*LOAD, "memory"),
         services=frozenset(one.deployment.service for one in node.workers),
         nodes=frozenset({node.row.pk}),
         scales=f"node:{node.row.pk}",

@@ -1,19 +1,27 @@
 """Checks of the fleet."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
 from clusters import heartbeat_records, metrics, selectors
+from clusters.backends.configured import SECRETS_PURPOSE
+from clusters.backends.kubernetes.expiry import credential_ends
 from clusters.fleet import WorkerSnapshot
-from clusters.models import Deployment, Gpu, Node
-from clusters.states import Alert, DeploymentState, GpuState, WorkerState
+from clusters.models import AgentToken, Cluster, Deployment, Gpu, Node
+from clusters.states import Alert, DeploymentState, GpuState, NodeState, WorkerState
+from common import clock
 from common.alert_checks import AlertCheck, AlertFinding, measured
+from common.sealed import CannotUnseal, unseal
+from serving.protocol import HOST_DEVICE
 
 CRASH_LOOP = 3
 """Ends of a worker's process since it was last ready for a while."""
 GPU_MEMORY_FULL = 0.98
+HOST_MEMORY_FULL = 0.95
+CREDENTIAL_ENDS_WITHIN = timedelta(days=14)
 PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 
 
@@ -101,6 +109,36 @@ def _full_gpus() -> Iterator[AlertFinding]:
                 yield _machine(node, gpu=str(card.index))
 
 
+def _full_hosts() -> Iterator[AlertFinding]:
+    """Yield machines whose memory is used up, as their agents say; one question to Redis for each."""
+    tokens = AgentToken.objects.values_list("cluster", "node_uid")
+    agents = set(tokens)
+    for node in Node.objects.filter(state=NodeState.READY).select_related("cluster"):
+        if (node.cluster_id, node.uid) not in agents:
+            continue
+        host = heartbeat_records.latest_readings(node.cluster_id, node.uid).get(HOST_DEVICE, {})
+        used = host.get("memory_used_ratio", 0.0)
+        if used > HOST_MEMORY_FULL:
+            yield replace(_machine(node), value=used)
+
+
+def _ending_credentials() -> Iterator[AlertFinding]:
+    """Yield certificates and tokens of kubeconfigs that end soon, or have ended."""
+    now = clock.now()
+    for cluster in Cluster.objects.present().exclude(sealed_secrets={}):
+        sealed = cluster.sealed_secrets.get("kubeconfig")
+        if not sealed:
+            continue
+        try:
+            kubeconfig = unseal(sealed, purpose=SECRETS_PURPOSE)
+        except CannotUnseal:
+            continue
+        for name, end in credential_ends(kubeconfig, context=cluster.settings.get("context", "")):
+            if end - now < CREDENTIAL_ENDS_WITHIN:
+                days = round((end - now) / timedelta(days=1), 1)
+                yield AlertFinding({"cluster": cluster.name, "credential": name}, days)
+
+
 ALERT_CHECKS = (
     AlertCheck(
         name="SlipwayWorkersLost",
@@ -150,6 +188,14 @@ ALERT_CHECKS = (
         note=_("The kubelet says so and evicts pods. Cordon the machine, or move workers away."),
     ),
     AlertCheck(
+        name="SlipwayHostMemoryFull",
+        title=_("Memory of a machine used up"),
+        severity="critical",
+        find=_full_hosts,
+        lasts=timedelta(minutes=2),
+        note=_("Its agent says so; soon the kernel ends processes. Move workers away, or give them less."),
+    ),
+    AlertCheck(
         name="SlipwayGpuMemoryFull",
         title=_("Memory of a GPU used up"),
         severity="warning",
@@ -180,6 +226,13 @@ ALERT_CHECKS = (
         find=measured(metrics.fleet, "cluster_takes_orders", 1, is_below=True),
         lasts=timedelta(minutes=2),
         note=_("What serves there serves on; releases to it stand still and cannot be taken back."),
+    ),
+    AlertCheck(
+        name="SlipwayClusterCredentialExpires",
+        title=_("Certificate or token of a cluster expires within 14 days"),
+        severity="warning",
+        find=_ending_credentials,
+        note=_("Give the cluster a new kubeconfig in its settings. The value is days left."),
     ),
     AlertCheck(
         name="SlipwayClusterRightsMissing",

@@ -100,13 +100,15 @@ def values_of(packed: bytes | memoryview | None, measure: Measure) -> list[float
 def figures_of_minute(
     frames: Sequence[SecondFrame],
     fleet: FleetSnapshot,
-    gpus: Iterable[tuple[int, str, str, int]],
-    memory: Mapping[int, float],
+    gpus: Iterable[tuple[int, str, str, int]] = (),
+    hosts: Mapping[int, str] | None = None,
 ) -> dict[str, list[int | None]]:
-    """Return the rows of all subjects. `gpus`: machine, uuid, `gpu_key`, bytes of memory; `memory`: share of
-    each machine's memory in use, where it is known.
+    """Return the rows of all subjects. `gpus`: machine, uuid, `gpu_key`, bytes of memory; `hosts`: `gpu_key`
+    of each machine itself.
     """
     means = _means(frame.workers for frame in frames)
+    used = _means(frame.gpus for frame in frames)
+    memory = {pk: used[key][1] for pk, key in (hosts or {}).items() if key in used}
     found: dict[str, list[int | None]] = {}
     for cluster in fleet.clusters:
         groups: dict[str, list[WorkerSnapshot]] = {}
@@ -123,7 +125,6 @@ def figures_of_minute(
         found[f"cluster:{cluster.row.pk}"] = _load(everyone, means)
         for worker in everyone:
             found[f"worker:{worker.row.name}"] = _load([worker], means, mark=_mark_of_worker(worker))
-    used = _means(frame.gpus for frame in frames)
     for node_pk, uuid, key, total in gpus:
         if key in used:
             use, held = used[key]

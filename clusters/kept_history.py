@@ -10,8 +10,10 @@ from clusters.history import MINUTES, Measure, row_value, steps_of, unpacked_min
 from clusters.models import Cluster, FleetDay, FleetMinute, Gpu, Node
 from clusters.second_frames import KEEP as SECONDS_KEPT
 from clusters.second_frames import SecondFrame, frames, gpu_key
+from clusters.states import NodeState
 from common import clock
 from common.live.redis import NotShared
+from serving.protocol import HOST_DEVICE
 
 KEPT = timedelta(days=30)
 
@@ -165,6 +167,12 @@ def known_gpus() -> list[tuple[int, str, str, int]]:
     return [
         (node, uuid, gpu_key(agent_key(cluster, uid), uuid), size) for node, uuid, cluster, uid, size in rows
     ]
+
+
+def known_hosts() -> dict[int, str]:
+    """Return the `gpu_key` of each machine itself, by its id."""
+    rows = Node.objects.exclude(state=NodeState.GONE).values_list("pk", "cluster_id", "uid")
+    return {pk: gpu_key(agent_key(cluster, uid), HOST_DEVICE) for pk, cluster, uid in rows}
 
 
 def _key_of_gpu(name: str) -> str:

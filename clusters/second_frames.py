@@ -25,7 +25,7 @@ class SecondFrame:
     workers: Mapping[str, list[Any]] = field(default_factory=dict)
     """By uid: busy (0..1), in flight, queue, slots."""
     gpus: Mapping[str, list[Any]] = field(default_factory=dict)
-    """By `gpu_key`: use (0..1), bytes of memory in use; None where it is not read."""
+    """By `gpu_key`: use (0..1), bytes of memory in use (of a machine itself their share); None: not read."""
 
 
 def gpu_key(agent: str, uuid: str) -> str:
@@ -52,7 +52,10 @@ async def remember(
         if one.age_seconds <= LOST_AFTER_SECONDS
     }
     gpus = {
-        gpu_key(agent, uuid): [reading.get("utilization_ratio"), reading.get("memory_used_bytes")]
+        gpu_key(agent, uuid): [
+            reading.get("utilization_ratio"),
+            reading.get("memory_used_ratio", reading.get("memory_used_bytes")),
+        ]
         for agent, readings in devices.items()
         for uuid, reading in readings.items()
     }

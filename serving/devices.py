@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import csv
 import shutil
+from pathlib import Path
 
-from serving.protocol import MAX_DEVICES_PER_REPORT, Device
+from serving.protocol import HOST_DEVICE, MAX_DEVICES_PER_REPORT, Device
 
 READ_WITHIN_SECONDS = 5.0
+MEMINFO = Path("/proc/meminfo")
 MIB = 2**20
 READINGS: dict[str, tuple[str, float]] = {
     "utilization.gpu": ("utilization_ratio", 0.01),
@@ -18,6 +20,18 @@ READINGS: dict[str, tuple[str, float]] = {
     "ecc.errors.uncorrected.volatile.total": ("ecc_uncorrected_errors", 1),
 }
 """By the tool's name of a field: ours, and by what its number is multiplied."""
+
+
+def read_host(meminfo: Path = MEMINFO) -> tuple[Device, ...]:
+    """Return the machine itself as a device, with the share of its memory in use; none where that cannot be
+    read."""
+    try:
+        lines = meminfo.read_text().splitlines()
+        sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        used = 1 - sizes["MemAvailable"] / sizes["MemTotal"]
+    except (OSError, ValueError, LookupError, ZeroDivisionError):
+        return ()
+    return (Device(uuid=HOST_DEVICE, readings={"memory_used_ratio": round(used, 3)}),)
 
 
 async def read_devices() -> tuple[Device, ...]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from serving import logs
-from serving.devices import read_devices
+from serving.devices import read_devices, read_host
 from serving.drills.agent import PlayedMachine
 from serving.fields import ProtocolError
 from serving.gpu_polling import GpuPolling, own_probes
@@ -93,7 +93,7 @@ async def serve(
 
     async def look_at_devices() -> None:
         while True:
-            agent.devices = await read_devices()
+            agent.devices = (*read_host(), *await read_devices())
             await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
 
     readings = ReadingsSender(*urls, token_file=token_file, spool=spool)

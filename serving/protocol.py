@@ -213,6 +213,10 @@ def decode_heartbeat(body: bytes | str) -> Heartbeat:
     return Heartbeat.from_dict(document)
 
 
+HOST_DEVICE = "host"
+"""The `uuid` by which a machine itself stands among its devices: it has the reading `memory_used_ratio`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A GPU, or another device with readings, as the driver knows it."""

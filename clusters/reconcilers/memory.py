@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from clusters import selectors
 from clusters.history import MEASURES, MINUTES, figures_of_minute, packed_minute, unpacked_minute, with_values
-from clusters.kept_history import KEPT, known_gpus
+from clusters.kept_history import KEPT, known_gpus, known_hosts
 from clusters.models import FleetDay, FleetMemory, FleetMinute
 from clusters.second_frames import KEEP, frames
 from common.live.redis import NotShared
@@ -32,14 +32,14 @@ class RememberFleet(Recurring[FleetMemory]):
     def observe(self, row: FleetMemory, operation: Operation) -> NewMinutes:
         ended = _minute(operation.at) - 1
         found = NewMinutes(ended)
-        fleet, gpus = selectors.whole_fleet(), known_gpus()
+        fleet, gpus, hosts = selectors.whole_fleet(), known_gpus(), known_hosts()
         for minute in range(max(row.kept_minute + 1, ended - CATCH_UP_MINUTES), ended + 1):
             try:
                 seconds = frames(range(minute * 60, minute * 60 + 60))
             except NotShared:
                 break
             if seconds:
-                found.packed[minute] = packed_minute(figures_of_minute(seconds, fleet, gpus, {}))
+                found.packed[minute] = packed_minute(figures_of_minute(seconds, fleet, gpus, hosts))
         return found
 
     def settle(self, row: FleetMemory, seen: NewMinutes, now: datetime) -> StepOutcome:

@@ -62,7 +62,12 @@ def heartbeat(busy: float, slots: int) -> LastHeartbeat:
 def report(valkey: ValkeyServer, at: datetime, *, seconds: int, busy: float = 0.5) -> None:
     """Both workers and the GPU are heard in each of these seconds."""
     key = agent_key(Worker.objects.first().node.cluster_id, "uid-of-box-1")  # type: ignore[union-attr]
-    devices = {key: {"GPU-box-1-0": {"utilization_ratio": 0.9, "memory_used_bytes": 40.0}}}
+    devices = {
+        key: {
+            "GPU-box-1-0": {"utilization_ratio": 0.9, "memory_used_bytes": 40.0},
+            "host": {"memory_used_ratio": 0.7},
+        }
+    }
 
     async def remember() -> None:
         async with async_connection(valkey.url) as client:
@@ -98,6 +103,7 @@ def test_a_minute_of_seconds_is_kept_of_workers_machines_groups_and_gpus(
     assert known("worker:chat-v1-0") == 0.5
     for whole in (f"node:{node}", f"cluster:{scene.cluster.pk}", "deployment:chat-v1"):
         assert (known(whole), known(whole, "in_flight"), known(whole, "slots")) == (0.4, 4, 8)
+    assert known(f"node:{node}", "memory") == 0.7
     assert known(f"group:{scene.cluster.pk}:shared") in (0.4, None)
     assert (known(f"gpu:{node}:GPU-box-1-0"), known(f"gpu:{node}:GPU-box-1-0", "memory")) == (0.9, 0.4)
     assert FleetMinute.objects.count() == 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from serving.devices import parse_devices, read_devices
+from serving.devices import parse_devices, read_devices, read_host
 from serving.protocol import Heartbeat, NodeReport
 from tests.serving.workers import PROJECT, running, wait_until
 
@@ -154,3 +154,13 @@ async def test_a_driver_that_fails_or_hangs_has_no_readings(
     if "sleep" in script:
         monkeypatch.setattr("serving.devices.READ_WITHIN_SECONDS", 0.2)
     assert len(await read_devices()) == count
+
+
+def test_the_share_of_a_machines_memory_in_use_is_read_of_linux(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    250 kB\n")
+    (host,) = read_host(meminfo)
+    assert (host.uuid, host.readings) == ("host", {"memory_used_ratio": 0.75})
+    assert read_host(tmp_path / "none") == ()
+    meminfo.write_text("MemTotal: many\n")
+    assert read_host(meminfo) == ()
