@@ -2,7 +2,7 @@
 
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -88,13 +88,17 @@ def with_values(
     return zlib.compress(column.tobytes(), 9)
 
 
-def values_of(packed: bytes | memoryview | None, measure: Measure) -> list[float | None]:
-    """Return a day's column by minute, shares as 0..1."""
+def known_values(
+    packed: bytes | memoryview | None, measure: Measure, first: int, last: int
+) -> Iterator[tuple[int, float]]:
+    """Yield what a day's column knows of these minutes of the day, both ends included; shares as 0..1."""
     if packed is None:
-        return [None] * MINUTES
+        return
     unknown = _unknown(measure)
     scale = 0.01 if measure in SHARES else 1
-    return [None if value == unknown else value * scale for value in _column(packed, measure)]
+    for minute, value in enumerate(_column(packed, measure)[max(first, 0) : last + 1], max(first, 0)):
+        if value != unknown:
+            yield minute, value * scale
 
 
 def figures_of_minute(

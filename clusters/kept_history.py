@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from clusters.agents import agent_key
 from clusters.fleet import FleetSnapshot, WorkerSnapshot
-from clusters.history import MINUTES, Measure, row_value, steps_of, unpacked_minute, values_of
+from clusters.history import MINUTES, Measure, known_values, row_value, steps_of, unpacked_minute
 from clusters.models import Cluster, FleetDay, FleetMinute, Gpu, Node
 from clusters.second_frames import KEEP as SECONDS_KEPT
 from clusters.second_frames import SecondFrame, frames, gpu_key
@@ -44,9 +44,9 @@ def kept_values(
         rows = days.filter(subject__in=subjects[chunk : chunk + 500])
         for subject, day, packed in rows.values_list("subject", "day", measure):
             into = found[subject]
-            for place, value in enumerate(values_of(packed, measure)):
-                if value is not None and since <= day * MINUTES + place <= until:
-                    into[day * MINUTES + place] = value
+            begin = day * MINUTES
+            for place, value in known_values(packed, measure, since - begin, until - begin):
+                into[begin + place] = value
     recent = FleetMinute.objects.filter(minute__gte=since, minute__lte=until)
     for minute, packed in recent.values_list("minute", "packed"):
         rows_of_minute = unpacked_minute(packed)

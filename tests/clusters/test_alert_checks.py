@@ -108,7 +108,7 @@ def test_a_machine_whose_memory_is_used_up_is_found_by_its_agents_word(
     for name in used:
         node = node_of(scene.cluster, name, state="ready")
         if name != "no-agent":
-            issue_node_token(actor=SYSTEM, node=node)
+            issue_node_token(actor=SYSTEM, cluster=scene.cluster, node_uid=node.uid, node_name=node.name)
     monkeypatch.setattr(
         heartbeat_records,
         "latest_readings",

@@ -10,7 +10,7 @@ from django.utils import timezone
 from clusters import second_frames
 from clusters.agents import agent_key
 from clusters.fleet import LastHeartbeat
-from clusters.history import MINUTES, packed_minute, values_of, with_values
+from clusters.history import MINUTES, known_values, packed_minute, with_values
 from clusters.kept_history import kept_seconds, kept_steps, kept_values, nodes_at
 from clusters.models import FleetDay, FleetMemory, FleetMinute, Worker
 from clusters.reconcilers.memory import fold_hours
@@ -164,15 +164,15 @@ def test_steps_are_means_and_gaps_stay_gaps(scene: Scene) -> None:
 
 
 def test_a_day_of_a_measure_is_small_and_exact() -> None:
-    busy = {minute: minute * 37 % 101 for minute in range(MINUTES)}
+    busy: dict[int, int | None] = {minute: minute * 37 % 101 for minute in range(MINUTES)}
     packed = with_values(with_values(None, "busy", {5: 7}), "busy", busy)
     assert packed is not None
     assert len(packed) <= MINUTES
-    assert [round(value * 100) for value in values_of(packed, "busy") if value is not None] == list(
-        busy.values()
-    )
+    read = dict(known_values(packed, "busy", 0, MINUTES))
+    assert {minute: round(value * 100) for minute, value in read.items()} == busy
+    assert [minute for minute, _ in known_values(packed, "busy", -5, 1)] == [0, 1]
     counts = with_values(None, "queue", {3: 60_000})
-    assert values_of(counts, "queue")[3] == 60_000
+    assert list(known_values(counts, "queue", 0, MINUTES)) == [(3, 60_000)]
     assert with_values(None, "mark", {}) is None
 
 
