@@ -52,9 +52,9 @@ def kept_values(
         rows_of_minute = unpacked_minute(packed)
         for subject in subjects:
             if subject in rows_of_minute:
-                value = row_value(rows_of_minute[subject], measure)
-                if value is not None:
-                    found[subject][minute] = value
+                known = row_value(rows_of_minute[subject], measure)
+                if known is not None:
+                    found[subject][minute] = known
     return found
 
 

@@ -155,12 +155,12 @@ def test_hours_are_put_into_days_and_read_alike(scene: Scene) -> None:
 
 
 def test_steps_are_means_and_gaps_stay_gaps(scene: Scene) -> None:
-    minutes_of(scene, {-10: 10, -9: 30, -2: 50})
+    minutes_of(scene, {-15: 10, -14: 30, -2: 50})
     steps = kept_steps(
-        "node:7", "busy", since=NOW - timedelta(minutes=10), until=NOW, step=timedelta(minutes=5)
+        "node:7", "busy", since=NOW - timedelta(minutes=15), until=NOW, step=timedelta(minutes=5)
     )
-    assert [value for _, value in steps] == [pytest.approx(0.2), 0.5, None]
-    assert steps[0][0] == NOW - timedelta(minutes=5)
+    assert [value for _, value in steps] == [pytest.approx(0.2), None, 0.5]
+    assert steps[0][0] == NOW - timedelta(minutes=10)
 
 
 def test_a_day_of_a_measure_is_small_and_exact() -> None:
