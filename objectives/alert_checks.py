@@ -42,21 +42,21 @@ def _spent() -> Iterator[AlertFinding]:
 
 ALERT_CHECKS = (
     AlertCheck(
-        name="SlipwayBudgetBurnsFast",
+        name="SlipwayErrorBudgetBurnsFast",
         title=_("Error budget burns fast"),
         severity="critical",
         find=_burning(FAST),
         note=_("At this rate the budget of 30 days lasts two days: 14.4 times too fast in 1 h and in 5 min."),
     ),
     AlertCheck(
-        name="SlipwayBudgetBurnsSlowly",
+        name="SlipwayErrorBudgetBurnsSlowly",
         title=_("Error budget burns"),
         severity="warning",
         find=_burning(SLOW),
         note=_("At this rate the budget of 30 days lasts five days: 6 times too fast in 6 h and in 30 min."),
     ),
     AlertCheck(
-        name="SlipwayBudgetSpent",
+        name="SlipwayErrorBudgetSpent",
         title=_("Error budget used up"),
         severity="warning",
         find=_spent,

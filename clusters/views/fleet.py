@@ -1,7 +1,7 @@
 """The fleet: machines, workers and deployments, live."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
 from clusters.image_pulls import pulls_on
 from clusters.kept_history import nodes_at
 from clusters.machine_facts import machine_facts, places_by, standing_on
-from clusters.models import Deployment, Node
+from clusters.models import Deployment, Gpu, Node
 from clusters.node_events import events_of
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import MACHINES_ON_A_PAGE, MachineRow, MapGrouping
@@ -193,7 +193,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
         "row": row,
         "now": now,
         "gpus": [
-            (gpu, {name: readings.get(gpu.uuid, {}).get(name) for name in READINGS_SHOWN})
+            (gpu, _shown_readings(gpu, readings.get(gpu.uuid, {})))
             for gpu in row.gpus.exclude(state=GpuState.GONE)
         ],
         "agent_token": selectors.agent_token(row),
@@ -203,6 +203,14 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
         "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.cluster.team),
     }
     return page(request, "clusters/node.html", context, parts=("now",))
+
+
+def _shown_readings(gpu: Gpu, readings: Mapping[str, float]) -> dict[str, float | None]:
+    shown = {name: readings.get(name) for name in READINGS_SHOWN}
+    used = shown["memory_used_bytes"]
+    return shown | {
+        "memory_share": used / gpu.memory_bytes if used is not None and gpu.memory_bytes else None
+    }
 
 
 @require_POST

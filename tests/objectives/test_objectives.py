@@ -58,7 +58,7 @@ def objective(scene: Scene, who: Api, **fields: object) -> int:
 
 
 def open_alerts() -> dict[str, str]:
-    rows = RaisedAlert.objects.filter(check_name__startswith="SlipwayBudget").exclude(state="resolved")
+    rows = RaisedAlert.objects.filter(check_name__startswith="SlipwayErrorBudget").exclude(state="resolved")
     return {row.check_name: row.address for row in rows}
 
 
@@ -78,7 +78,7 @@ def test_failures_use_the_budget_and_a_fast_burn_is_an_alert_on_the_services_pag
     apply_results(make_checks())
     page = f"/services/{scene.name}/"
     assert open_alerts() == dict.fromkeys(
-        ("SlipwayBudgetBurnsFast", "SlipwayBudgetBurnsSlowly", "SlipwayBudgetSpent"), page
+        ("SlipwayErrorBudgetBurnsFast", "SlipwayErrorBudgetBurnsSlowly", "SlipwayErrorBudgetSpent"), page
     )
     client.force_login(person("eve", **{scene.team.name: "viewer"}))
     for address in (page, "/objectives/", f"/objectives/{pk}/"):
