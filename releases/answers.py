@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from time import monotonic
 from typing import Any, Literal
 
 import httpx2
@@ -45,22 +46,27 @@ class WorkerAnswer:
 
     text: str
     fault: str = ""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 @lru_cache(maxsize=8)
-def items_of(sha256: str) -> Sequence[LabelledItem]:
-    """Return the items of a file of the model store. Raises BadLabelledSet, BlobMissing."""
+def items_of(sha256: str, *, is_labelled: bool = True) -> Sequence[LabelledItem]:
+    """Return the items of a file of the model store; not labelled: no answer is asked of them.
+
+    Raises BadLabelledSet, BlobMissing.
+    """
     with blob_store.store().opened(sha256) as content:
         read = content.read_at(0, MOST_BYTES + 1)
     if len(read) > MOST_BYTES:
         raise BadLabelledSet(_("The set is larger than %(most)s MiB.") % {"most": MOST_BYTES // 2**20})
     try:
-        return read_items(read.decode())
+        return read_items(read.decode(), is_labelled=is_labelled)
     except UnicodeDecodeError:
         raise BadLabelledSet(_("The set is not UTF-8 text with one JSON object per line.")) from None
 
 
-def read_items(text: str) -> Sequence[LabelledItem]:
+def read_items(text: str, *, is_labelled: bool = True) -> Sequence[LabelledItem]:
     """Read JSON lines. Raises BadLabelledSet."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -70,6 +76,8 @@ def read_items(text: str) -> Sequence[LabelledItem]:
             told = json.loads(line)
         except ValueError:
             told = None
+        if isinstance(told, dict) and not is_labelled:
+            told.setdefault("answer", "-")
         item = _item(told) if isinstance(told, Mapping) else None
         if item is None:
             raise BadLabelledSet(
@@ -133,6 +141,7 @@ class AnswerSource:
 def _ask(url: str, model: str, item: LabelledItem, *, max_tokens: int, timeout: float) -> WorkerAnswer:
     body = {"model": model, "prompt": item.prompt, "max_tokens": max_tokens, "temperature": 0}
     path, sent = (item.path, item.body) if item.path else ("/v1/completions", body)
+    began = monotonic()
     try:
         response = httpx2.post(f"{url}{path}", json=sent, timeout=timeout)
         if response.status_code >= 300:
@@ -142,7 +151,7 @@ def _ask(url: str, model: str, item: LabelledItem, *, max_tokens: int, timeout: 
         return WorkerAnswer("", storable(f"{type(error).__name__}: {error}"))
     except (ValueError, LookupError, TypeError):
         return WorkerAnswer("", _("the answer is not a completion in OpenAI's shape"))
-    return WorkerAnswer(storable(str(said)))
+    return WorkerAnswer(storable(str(said)), seconds=monotonic() - began)
 
 
 source = AnswerSource()

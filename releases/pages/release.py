@@ -388,6 +388,15 @@ class ReleasePage:
         ]
 
     @cached_property
+    def samples(self) -> list[dict[str, str]]:
+        """Answers of both sides to the same request, of the steps that have kept some."""
+        found: list[dict[str, str]] = []
+        for row in self.step_rows:
+            known = row.detail or (self.release.progress if row.index == self.release.step_index else {})
+            found += known.get("samples", known.get("lost", []))
+        return found
+
+    @cached_property
     def moves(self) -> list[ReleaseMove]:
         """Newest first."""
         return list(self.release.moves.order_by("-pk")[:MOVES_SHOWN])

@@ -239,7 +239,7 @@ class EvaluateExecutor(Executor[EvaluateStep]):
         asked = [
             (f"http://{address}:{port}", model, item)
             for number, item in enumerate(batch, done)
-            for some, model in zip(places, _models(row), strict=True)
+            for some, model in zip(places, models_of(row), strict=True)
             for address, port in [some[number % len(some)]]
         ]
         got = answers.source.ask_all(asked, max_tokens=self.spec.max_tokens, timeout_seconds=ITEM_SECONDS)
@@ -314,7 +314,7 @@ def _figures(found: PairedEstimate, candidate: float, stable: float) -> dict[str
     }
 
 
-def _models(row: Release) -> tuple[str, str]:
+def models_of(row: Release) -> tuple[str, str]:
     """Return each side's name of its model. Servers of other makers may know one name alone."""
     if server_of(fleet.deployment(row.candidate_deployment)) is not None:
         return row.service.name, row.service.name
