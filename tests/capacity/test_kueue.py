@@ -229,6 +229,7 @@ def test_the_page_and_rest_repeat_what_kueue_says_and_switching_back_removes_its
     assert list(refused.value.fields) == ["admission"], "a workload waits in Kueue"
     with pytest.raises(PlanNotOpen):
         services.remove_pool(operated.small, actor=SYSTEM)
+    row.refresh_from_db()
     cancel_workload(row, actor=SYSTEM)
     operated.pass_(10)
     for pool in (operated.small, operated.train):
