@@ -5,6 +5,7 @@ from typing import ClassVar, cast
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOrShared, TeamOwned
 from accounts.states import TokenState
@@ -245,7 +246,7 @@ class ClientKey(TeamRow):
     @property
     def opens(self) -> str:
         """The names of what it opens, in one line."""
-        return ", ".join(self.services)
+        return ", ".join(self.services) or _("all of the team")
 
 
 class WatchedRoute(Reconciled):
