@@ -18,7 +18,7 @@ Lengths = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceLoad:
+class RecordedLoad:
     """Load of several hours. `per_second`: mean of the hour with most requests; `in_flight` and `workers`:
     means over that hour."""
 
@@ -61,13 +61,13 @@ def begun(before: Mapping[str, Any]) -> dict[str, Any]:
     return {"last": before.get("last", {})}
 
 
-def load_of(hours: Iterable[Mapping[str, Any]]) -> ServiceLoad | None:
+def load_of(hours: Iterable[Mapping[str, Any]]) -> RecordedLoad | None:
     """Return the load of the hours in which there were requests; None: there were none."""
     busy = [one for one in hours if one.get("requests", 0) > 0]
     if not busy:
         return None
     busiest = max(busy, key=lambda one: one["requests"] / one["readings"])
-    return ServiceLoad(
+    return RecordedLoad(
         hours=len(busy),
         requests=sum(one["requests"] for one in busy),
         prompts=_summed(*(one["prompts"] for one in busy)),

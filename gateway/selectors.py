@@ -37,7 +37,7 @@ from gateway.history import (
     unpacked,
     unpacked_hour,
 )
-from gateway.load_hours import ServiceLoad, load_of
+from gateway.load_hours import RecordedLoad, load_of
 from gateway.models import AbilityRoute, Gateway, LoadHour, Route, TrafficReading
 from gateway.scraped_series import ScrapedSeries
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
@@ -259,7 +259,7 @@ def traffic_history(
     )
 
 
-def service_load(service: str, *, since: datetime) -> ServiceLoad | None:
+def service_load(service: str, *, since: datetime) -> RecordedLoad | None:
     """Return the load that the service's workers counted, by hours; None: they counted none. One query."""
     rows = LoadHour.objects.filter(route__service=service, hour__gte=hour_of(since)).order_by("hour")
     return load_of(rows.values_list("document", flat=True))

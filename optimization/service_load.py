@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.load_hours import ServiceLoad
+from gateway.load_hours import RecordedLoad
 from serving.protocol import LENGTH_BOUNDS
 
 LEAST_REQUESTS = 20
@@ -14,7 +14,7 @@ LEAST_RATE = REQUESTS[0] / WINDOW_SECONDS
 """Per second; below, requests in flight are kept instead, or a run would take too long."""
 
 
-def scenario_of(load: ServiceLoad) -> dict[str, Any]:
+def scenario_of(load: RecordedLoad) -> dict[str, Any]:
     """Return the scenario of one worker in the service's busiest hour."""
     workers = max(load.workers, 1.0)
     rate = load.per_second / workers

@@ -10,7 +10,7 @@ from clusters.models import Cluster
 from common.actor import Actor
 from common.fence import Fence
 from gateway.history import hour_of
-from gateway.load_hours import ServiceLoad
+from gateway.load_hours import RecordedLoad
 from gateway.models import LoadHour, Route
 from gateway.routes import RouteSpec
 from optimization.models import OptimizationRun
@@ -25,9 +25,9 @@ LENGTHS = [0, 0, 0, 0, 30, 0, 0, 10]
 """30 of 5 or 6 tokens, 10 of 13 to 16."""
 
 
-def load(**fields: Any) -> ServiceLoad:
+def load(**fields: Any) -> RecordedLoad:
     given: dict[str, Any] = {"hours": 9, "requests": 40, "prompts": LENGTHS, "answers": LENGTHS}
-    return ServiceLoad(**{**given, "per_second": 4.0, "in_flight": 6.0, "workers": 2.0, **fields})
+    return RecordedLoad(**{**given, "per_second": 4.0, "in_flight": 6.0, "workers": 2.0, **fields})
 
 
 def test_a_scenario_has_the_lengths_and_the_rate_of_one_worker() -> None:
