@@ -13,7 +13,7 @@ from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
     "alerts turn-off", "alerts unsilence", "delegation end", "environment promote", "environment remove",
-    "release return",
+    "release return", "client-key revoke", "usage delete-budget",
     "ability delete", "alias delete", "cluster gateway clear", "cluster gateway set", "cluster move",
     "capacity remove-groups", "capacity remove-queue", "cluster remove", "freeze end", "freeze stop",
     "release override",
@@ -49,6 +49,8 @@ WORDS = {
     "gpu prices set": "2.49",
     "environment add": "e --team t --stage staging=s",
     "objective add": "up --service s --target 99.9",
+    "logs": "w",
+    "usage set-budget": "b --measure requests --amount 1",
     "graph adapt": "1 advise",
     "group-rule edit": "1 --role viewer",
     "images edit": "i --description x",
