@@ -4,6 +4,7 @@ from rest_framework.routers import SimpleRouter
 from clusters.api import views
 from clusters.api.drains import Drains
 from clusters.api.heartbeats import Heartbeats
+from clusters.api.live_workers import LiveWorkers
 from clusters.api.model_files import DeployedVersionFile, DeployedVersionFiles
 from clusters.api.node_reports import NodeReports
 from clusters.api.relay_reports import RelayReports
@@ -24,6 +25,7 @@ urlpatterns = [
         DeployedVersionFile.as_view({"get": "retrieve"}),
         name="model-file",
     ),
+    path("workers/", LiveWorkers.as_view({"get": "show"}), name="live-workers"),
     path("workers/<str:worker>/log/", views.WorkerLogs.as_view({"get": "show"}), name="worker-log"),
     *router.urls,
 ]

@@ -87,6 +87,11 @@ class CliContext:
         if self.output is OutputFormat.JSON:
             sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
+    def print_line(self, line: str) -> None:
+        """A line of another program's output on stdout, at once; its control characters are shown as such."""
+        sys.stdout.write(line.translate(_CONTROLS) + "\n")
+        sys.stdout.flush()
+
     def say_secret(self, secret: str) -> None:
         """A person reads it here, once; a program finds it in the document and nowhere else."""
         if self.output is OutputFormat.TEXT:

@@ -66,7 +66,7 @@ def meter(minutes: int) -> None:
 def rows(developer: Api, by: str, more: str = "") -> list[dict[str, Any]]:
     answer = developer.get(f"usage/?{SPAN}&by={by}{more}")
     assert answer.status_code == 200, answer.content
-    found: list[dict[str, Any]] = answer.json()
+    found: list[dict[str, Any]] = answer.json()["rows"]
     return found
 
 

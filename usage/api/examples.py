@@ -14,6 +14,7 @@ USAGE = {
     "gpu_hours": 0.0,
     "cost": 0.0,
 }
+USAGE_REPORT = {"since": "2026-11-01", "until": "2026-11-30", "currency": "USD", "rows": [USAGE]}
 BUDGET = {
     "id": 3,
     "name": "chat-tokens",

@@ -28,6 +28,14 @@ class UsageRowSerializer(serializers.Serializer[Any]):
     cost = serializers.FloatField(help_text="GPU hours at the prices of their time.")
 
 
+@example(examples.USAGE_REPORT)
+class UsageReportSerializer(serializers.Serializer[Any]):
+    since = serializers.DateField()
+    until = serializers.DateField()
+    currency = serializers.CharField(help_text="Of costs; empty: no prices are set, and all costs are 0.")
+    rows = UsageRowSerializer(many=True)
+
+
 @example(examples.BUDGET)
 class BudgetSerializer(serializers.ModelSerializer[Budget]):
     team = serializers.CharField(source="team.name")

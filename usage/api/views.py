@@ -15,7 +15,7 @@ from common.errors import Invalid
 from usage.api import serializers
 from usage.filters import BudgetFilter
 from usage.models import Budget, UsageDay
-from usage.selectors import UsageQuery, usage_report, usual_span
+from usage.selectors import UsageQuery, currency, usage_report, usual_span
 from usage.services import create_budget, delete_budget
 from usage.states import UsageGroup
 
@@ -26,12 +26,11 @@ class UsageReport(Endpoint):
     """What clients used: requests, tokens, GPU hours and their cost."""
 
     queryset = UsageDay.objects.all()
-    serializer_class = serializers.UsageRowSerializer
+    serializer_class = serializers.UsageReportSerializer
     pagination_class = None
     parameters: ClassVar = {"report": ("since", "until", "by", *FILTERS)}
 
     @extend_schema(
-        responses={200: serializers.UsageRowSerializer(many=True)},
         parameters=[
             OpenApiParameter(
                 "since", OpenApiTypes.DATE, description="First day (UTC); default: 29 days ago."
@@ -60,7 +59,8 @@ class UsageReport(Endpoint):
             by=groups,
             **{name: given.get(name, "") for name in FILTERS},
         )
-        return Response(usage_report(self.actor, query))
+        told = {"since": query.since, "until": query.until, "currency": currency()}
+        return Response({**told, "rows": usage_report(self.actor, query)})
 
 
 def _day(text: str | None, usual: Any, name: str) -> Any:

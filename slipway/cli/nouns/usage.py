@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -50,7 +50,8 @@ def report(
     """Sums of the last 30 days, or of those that are named."""
     context = context_of(typer_context)
     given = {"by": by, "since": since, "until": until, "team": team, "service": service, "key": key}
-    rows: Any = context.client.get(at("usage"), **{name: value for name, value in given.items() if value})
+    found = context.client.get(at("usage"), **{name: value for name, value in given.items() if value})
+    rows = found["rows"]
     groups = [name for name in GROUPS if rows and name in rows[0]]
     if as_csv:
         writer = csv.DictWriter(sys.stdout, [*groups, *map(str, FIGURES.values())])

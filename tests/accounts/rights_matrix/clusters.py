@@ -192,6 +192,7 @@ ROUTES = [
     Route("GET", "model-files/{version}/{sha256}/", Right.FLEET_FETCH, fill=_files, owned=False),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
+    Route("GET", "workers/", Access.SIGNED_IN, owned=False),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
     Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
     Route("POST", "relay-reports/", Right.FLEET_REPORT, body=_relay, owned=False),

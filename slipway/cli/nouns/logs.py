@@ -1,0 +1,62 @@
+"""`slipway logs`: what workers write, also while they write it."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import CliContext, context_of
+from slipway.client import at
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer()
+LOOK_EVERY_SECONDS = 1.0
+MOST_LINES = 2000
+
+
+@app.command("logs")
+def logs(
+    typer_context: typer.Context,
+    workers: Annotated[list[str] | None, typer.Argument(help="Names of workers.")] = None,
+    service: Annotated[str, typer.Option("--service", help="All workers of this service.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=MOST_LINES)] = 200,
+    grep: Annotated[str, typer.Option("--grep", help="Only lines that match this regular expression.")] = "",
+) -> None:
+    """Print the end of workers' logs; with -f what they write from then on, too."""
+    context = context_of(typer_context)
+    try:
+        wanted = re.compile(grep)
+    except re.error as error:
+        raise CommandFailed(f"--grep: {error}.", Exit.USAGE) from None
+    names = workers or _workers_of(context, service)
+    before: dict[str, list[str]] = {}
+    while True:
+        for name in names:
+            tail = str(context.client.get(at("workers", name, "log"), lines=lines)["log"]).splitlines()
+            for line in fresh(before.get(name, []), tail):
+                if wanted.search(line):
+                    context.print_line(f"{name}: {line}" if len(names) > 1 else line)
+            before[name] = tail
+        if not follow:
+            return
+        context.outside.sleep(LOOK_EVERY_SECONDS)
+
+
+def fresh(before: Sequence[str], tail: Sequence[str]) -> Sequence[str]:
+    """Return the lines of `tail` that come after `before`: its beginning overlaps with their end."""
+    for size in range(min(len(before), len(tail)), 0, -1):
+        if before[-size:] == tail[:size]:
+            return tail[size:]
+    return tail
+
+
+def _workers_of(context: CliContext, service: str) -> list[str]:
+    if not service:
+        raise CommandFailed("Name workers, or a service by --service.", Exit.USAGE)
+    rows = context.client.get(at("workers"), service=service)["workers"]
+    found = sorted(str(row["name"]) for row in rows)
+    if not found:
+        raise CommandFailed(f"Service {service} has no worker.", Exit.FAILED)
+    return found
