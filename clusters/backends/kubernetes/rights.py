@@ -191,15 +191,17 @@ RIGHTS: Sequence[NeededRight] = (
     NeededRight(Feature.GRAPHS, LOCAL_QUEUES, ("get", "list"), "Queues of Kueue cannot be checked."),
     NeededRight(Feature.GRAPHS, WORKLOADS, ("list",), "Why a task graph waits in its queue is not known."),
     *(
-        NeededRight(Feature.QUEUES, resource, KEEP, "Pools cannot leave it to Kueue to admit workloads.")
-        for resource in (
-            CLUSTER_QUEUES,
-            COHORTS,
-            LOCAL_QUEUES,
-            RESOURCE_FLAVORS,
-            TOPOLOGIES,
-            WORKLOAD_PRIORITIES,
+        NeededRight(
+            Feature.QUEUES,
+            resource,
+            ("list", "create", "patch", "delete"),
+            "Pools cannot leave it to Kueue to admit workloads.",
         )
+        for resource in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES)
+    ),
+    NeededRight(Feature.QUEUES, CLUSTER_QUEUES, ("get",), "What Kueue says of a pool is not known."),
+    NeededRight(
+        Feature.QUEUES, WORKLOAD_PRIORITIES, ("create", "patch"), "Workloads get no priority in Kueue."
     ),
     NeededRight(Feature.QUEUES, WORKLOADS, ("list",), "Why a workload waits in Kueue is not known."),
     NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),

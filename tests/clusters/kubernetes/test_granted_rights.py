@@ -16,8 +16,11 @@ import pytest
 from clusters.backends.base import BackendError, ClusterRightsMissing, ObservedNode
 from clusters.backends.kubernetes import watching
 from clusters.backends.kubernetes.backend import KubernetesCluster
+from clusters.backends.kubernetes.kueue import KueueQuotas, put_priority
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, NeededRight, manifest
+from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
+from clusters.backends.workloads import Quota
 from clusters.states import CheckResult
 from common.fence import Fence
 from common.jobs.spec import JobContainer
@@ -205,8 +208,26 @@ def graphs_on_ray() -> list[AccessRequest]:
     return list(asked_by(world.transport))
 
 
+def quotas_of_kueue() -> list[AccessRequest]:
+    world = test_kuberay.World()
+    settings = KubernetesSettings(store_url="https://slipway.example", namespace="default")
+    kueue = KueueQuotas(KubeClient(world.transport), settings)
+    pools = [Quota(name=name, machines={"pool": name}, cards=8, guarantee=8) for name in ("a", "b")]
+    for cohort in (pools, pools[:1], []):
+        kueue.put(cohort)
+        kueue.observe("a")
+    put_priority(KubeClient(world.transport), 5)
+    return list(asked_by(world.transport))
+
+
 def test_every_right_of_the_manifest_is_used() -> None:
-    asked = {*deployments_and_machines(), *model_files(), *routes(), *graphs_on_ray()}
+    asked = {
+        *deployments_and_machines(),
+        *model_files(),
+        *routes(),
+        *graphs_on_ray(),
+        *quotas_of_kueue(),
+    }
     unused = [
         f"{verb} {right.name}" for right in RIGHTS for verb in right.verbs if not is_used(right, verb, asked)
     ]
@@ -237,10 +258,16 @@ def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
         "namespaces": ["get"],
         "storageclasses": ["list"],
         "gatewayclasses": ["get", "list"],
+        # Kueue's quotas lie outside of namespaces.
+        "clusterqueues": ["create", "delete", "get", "list", "patch"],
+        "cohorts": ["create", "delete", "list", "patch"],
+        "resourceflavors": ["create", "delete", "list", "patch"],
+        "topologies": ["create", "delete", "list", "patch"],
+        "workloadpriorityclasses": ["create", "patch"],
     }
     (without,) = [
         one
-        for one in manifest(namespace="ml", features={*Feature} - {Feature.FORCED_DRAIN})
+        for one in manifest(namespace="ml", features={*Feature} - {Feature.FORCED_DRAIN, Feature.QUEUES})
         if one["kind"] == "ClusterRole"
     ]
     assert "delete" not in str(without)
