@@ -31,6 +31,7 @@ def nodes(value: Any) -> list[dict[str, Any]]:
     return [value] * isinstance(value, dict) + [node for one in inner for node in nodes(one)]
 
 
+@pytest.mark.timeout(400)
 def test_the_document_is_valid_openapi(document) -> None:
     assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 

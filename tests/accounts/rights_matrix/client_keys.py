@@ -46,6 +46,6 @@ ROUTES = [
         "services/{service}/client-access/",
         Right.SERVICES_WRITE,
         fill=_service,
-        body={"requires_key": True},
+        body=lambda scene: {"requires_key": True},
     ),
 ]
