@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F, Sum
 from django.utils.translation import gettext as _
 
@@ -171,8 +172,9 @@ def create_budget(
 def delete_budget(row: Budget, *, actor: Actor, reason: str = "") -> None:
     """Raises NotAllowed."""
     require(actor, Right.SERVICES_WRITE, row.team)
-    audit.record(actor, "budget.delete", subject=row, reason=reason, team_id=row.team_id)
-    row.delete()
+    with transaction.atomic():
+        audit.record(actor, "budget.delete", subject=row, reason=reason, team_id=row.team_id)
+        row.delete()
     touch("changes", "budgets")
 
 

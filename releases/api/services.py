@@ -308,10 +308,10 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     @action(detail=True, methods=["post"], url_path="indicators/<str:indicator>/counts")
     def push_counts(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Push counts of an indicator, by version and stretch of time; pushing twice or late does no harm."""
+        service, name = self.get_object(), self.kwargs["indicator"]
         given = self.given()["counts"]
         versions = {label: version_labelled(self, label) for label in {one["version"] for one in given}}
         stretches = [CountedStretch(**{**one, "version": versions[one["version"]]}) for one in given]
-        service, name = self.get_object(), self.kwargs["indicator"]
         found = push_counts(service, actor=self.actor, indicator=name, counts=stretches)
         return Response(PushResultSerializer(found).data)
 

@@ -251,9 +251,9 @@ ROUTES = [
     Route("GET", INDICATORS, Right.READ, fill=_service),
     Route(
         "PUT",
-        f"{INDICATORS}refunds/",
+        f"{INDICATORS}{{indicator}}/",
         Right.SERVICES_WRITE,
-        fill=_service,
+        fill=_indicator,
         body=lambda scene: {"source": "pushed"},
     ),
     Route("DELETE", f"{INDICATORS}{{indicator}}/", Right.SERVICES_WRITE, fill=_indicator, status=204),
