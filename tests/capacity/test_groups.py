@@ -99,6 +99,7 @@ class Grouped:
         with redis.Redis.from_url(django_settings.REDIS_URL) as client:
             for one in Worker.objects.filter(state="ready"):
                 record = {
+                    "worker": one.uid, "started_at": 1.0,
                     "pid": one.pid, "state": "ready", "reason": "", "in_flight": 4, "slots": 4,
                     "busy": 0.0 if one.uid in away else min(1.0, self.load / max(1, online)),
                     "queue_depth": 0 if one.uid in away else waiting, "counters": {"requests": 9},

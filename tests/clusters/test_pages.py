@@ -43,6 +43,7 @@ def workers_of(scene: Scene, name: str, count: int, **fields) -> Deployment:
 
 def beat(worker: str, **fields) -> None:
     record = {
+        "worker": worker, "started_at": 1.0,
         "pid": 7, "state": "ready", "reason": "", "busy": 0.25, "in_flight": 1, "slots": 4, "queue_depth": 0,
         "counters": {"requests": 9}, "full_since": None, "ttft": {"p50_ms": 10, "p95_ms": 42, "count": 3},
     } | fields  # fmt: skip

@@ -51,6 +51,7 @@ def report(scene: Scene, *, problem: str = "") -> None:
         for one in Worker.objects.select_related("deployment"):
             wanted = one.deployment.adapters.items()
             record = {
+                "worker": one.uid, "started_at": 1.0,
                 "pid": one.pid, "state": "ready", "reason": "", "busy": 0.0, "in_flight": 0, "slots": 4,
                 "queue_depth": 0, "counters": {"requests": 9}, "full_since": None, "ttft": None,
                 "adapters": [{"name": name, "version": each["label"], "problem": problem}

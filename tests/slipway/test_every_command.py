@@ -66,6 +66,7 @@ WORDS = {
     "quota set": "t 5GB",
     "service change": "s --plan direct",
     "service create": "s m:v1 --release-header open",
+    "service indicator push": "s refunds {file}",
     "service pod-patch propose": "s {file}",
     "service release-header": "s secret",
     "signing set-policy": "t warn",

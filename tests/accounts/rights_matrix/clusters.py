@@ -5,7 +5,7 @@ from typing import Any
 
 from accounts.states import Right
 from clusters.backends.fake import NODE
-from clusters.models import AgentToken, Drain, FilesToken, RelayToken
+from clusters.models import AgentToken, Deployment, Drain, FilesToken, RelayToken
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.model_files import deployed, stored_version
@@ -52,6 +52,12 @@ def _drain(scene: Scene) -> Mapping[str, Any]:
 
 def _deployment(scene: Scene) -> Mapping[str, Any]:
     return {"deployment": scene.worker.deployment.name}
+
+
+def _scaled(scene: Scene) -> Mapping[str, Any]:
+    """Let somebody have set the workers past Slipway."""
+    Deployment.objects.filter(pk=scene.worker.deployment_id).update(observed_replicas=3)
+    return _deployment(scene)
 
 
 def _worker(scene: Scene) -> Mapping[str, Any]:
@@ -192,6 +198,14 @@ ROUTES = [
     Route("GET", "model-files/{version}/{sha256}/", Right.FLEET_FETCH, fill=_files, owned=False),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
+    Route(
+        "POST",
+        "deployments/{deployment}/take-back/",
+        Right.FLEET_OPERATE,
+        fill=_scaled,
+        body=lambda scene: {"reason": "Nobody knows who set them."},
+        status=202,
+    ),
     Route("GET", "workers/", Access.SIGNED_IN, owned=False),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
     Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
