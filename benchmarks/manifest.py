@@ -12,7 +12,7 @@ from benchmarks.reconcilers.custom_resources import ResourcesReconciler
 from benchmarks.reconcilers.runs import RunReconciler
 from benchmarks.record_store import RECORDS
 from benchmarks.search_box import find
-from benchmarks.states import BenchmarkState, LoadEngineKind, ObjectiveKind, RunState, Strategy
+from benchmarks.states import BenchmarkState, LoadEngineKind, ObjectiveKind, PriorKind, RunState, Strategy
 from benchmarks.webhook_events import benchmark_payload
 from common.choices import ChoiceSet
 from common.declared import AppManifest
@@ -40,6 +40,7 @@ MANIFEST = AppManifest(
     choices=(
         ChoiceSet(BenchmarkState, badges="benchmark", schema="BenchmarkState"),
         ChoiceSet(RunState, badges="benchmark_run"),
+        ChoiceSet(PriorKind),
         ChoiceSet(Strategy),
         ChoiceSet(ObjectiveKind),
         ChoiceSet(LoadEngineKind),

@@ -33,7 +33,7 @@ RULES = (
     ),
     PruningRule(
         PushedCount,
-        _("Pushed counts of services' indicators"),
+        _("Pushed counts of indicators"),
         "SLIPWAY_KEEP_EVIDENCE_DAYS",
         _counts,
         kept=_("The evidence that was made of them stays with its release."),

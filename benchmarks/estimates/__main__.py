@@ -37,7 +37,7 @@ def estimate(order: Mapping[str, Any], tell: Any) -> dict[str, Any]:
     try:
         place = ensure_held(environment(), Path(order["environments"]))
     except EnvironmentNotMade as error:
-        return {"failed": f"AIConfigurator cannot be installed: {error}"}
+        return {"failed": f"AIConfigurator cannot be installed: {error}"}  # untranslated: a job's own words
     rates: dict[str, float] = {}
     refused: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="slipway-estimates-") as directory:

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0002_message_formats'),
-        ('releases', '0006_environments'),
+        ('releases', '0001_initial'),
     ]
 
     operations = [

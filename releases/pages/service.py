@@ -259,7 +259,7 @@ class ServicePage:
     def curl(self) -> str:
         """Return a request that its workers answer: of own code, the list of its routes."""
         if self.service.engine == "app":
-            return f"curl {self.url}openapi.json"
+            return f"curl {self.url}openapi.json"  # untranslated
         body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}
         return (
             f"curl {self.url}v1/chat/completions \\\n"  # untranslated

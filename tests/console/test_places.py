@@ -15,7 +15,7 @@ from accounts.states import Role
 from common.choices import all_choices
 from common.pages.badges import badges_named
 from common.pages.search import SearchDestination, destinations
-from common.pages.shell import nav_items, tabs
+from common.pages.shell import Tab, nav_items, tabs
 from controlplane.installed import offered
 from tests import cast
 
@@ -79,6 +79,7 @@ def test_whoever_is_offered_a_page_may_open_it_and_whoever_may_not_is_offered_no
             assert answer.status_code in (403, 404) or not FORM.search(main_of(answer)), url
         else:
             assert answer.status_code == 403, url
-    shown = client.get("/settings/", follow=True).content.decode()
     for link in (*nav_items(), *tabs()):
+        over = link.under if isinstance(link, Tab) else "/settings/"
+        shown = client.get(over, follow=True).content.decode()
         assert (f'href="{link.path}"' in shown) == link.is_open_to(actor), link.path

@@ -14,7 +14,7 @@ from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayUnreachable, InvalidRoute, StaleRouteFence, UnknownRoute
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route
-from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
+from gateway.routes import ReleaseHeader, RouteSpec, RouteTarget, WorkerEndpoint
 from gateway.services import routes
 from tests.gateway.cast import reweigh, set_route
 
@@ -61,10 +61,15 @@ def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> No
     assert audit.verify().intact
 
 
+def choose(header: ReleaseHeader, *, key: str = "") -> None:
+    with transaction.atomic():
+        routes.set_release_header("chat", header, key=key, actor=ANN)
+
+
 def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGateway) -> None:
-    routes.set_release_header("chat", "open", actor=ANN)  # no route yet: nothing to say
+    choose("open")  # no route yet: nothing to say
     set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
-    routes.set_release_header("chat", "secret", key="the-key", actor=ANN)
+    choose("secret", key="the-key")
     row = selectors.route("chat")
     assert "the-key" not in row.sealed_release_key
     assert row.applied_at is None
@@ -76,7 +81,7 @@ def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGatew
     # A release that knows nothing of it goes on.
     set_route(replace(BOTH, candidate_percent=0), fence=Fence(1, 2), actor=ANN)
     assert gateway.desired_route("chat") == replace(asked, candidate_percent=0)
-    routes.set_release_header("chat", "off", actor=ANN)
+    choose("off")
     routes.reapply(selectors.route("chat"))
     assert gateway.send("chat", 3, release="canary", key="the-key") == {STABLE.name: 3}
     assert actions() == ["route.set", "route.release_header", "route.set", "route.release_header"]
@@ -91,7 +96,7 @@ def test_a_writer_that_read_the_route_before_the_choice_was_changed_looks_again(
 
     def changed_meanwhile(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(routes, "_record", record)
-        routes.set_release_header("chat", "off", actor=ANN)
+        choose("off")
         return record(*arguments, **options)
 
     monkeypatch.setattr(routes, "_record", changed_meanwhile)

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -50,7 +51,8 @@ class Machine:
 
     def is_quarantined(self) -> None:
         self.falls_ill()
-        events.publish(NodeQuarantined(self.node.pk, self.incident.pk))
+        with transaction.atomic():
+            events.publish(NodeQuarantined(self.node.pk, self.incident.pk))
 
     def is_healed(self) -> None:
         Incident.objects.filter(pk=self.incident.pk).update(
