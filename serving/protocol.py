@@ -160,6 +160,7 @@ class Heartbeat:
             shown
             | {"state": str(self.state), "abilities": list(self.abilities)}
             | {"adapters": [dataclasses.asdict(one) for one in self.adapters]}
+            | {"prompt_lengths": list(self.prompt_lengths), "answer_lengths": list(self.answer_lengths)}
         )
 
     def encode(self) -> bytes:

@@ -20,7 +20,7 @@ CONFIRMED = {
     "credential remove", "exemption end", "export cancel", "gpu drill run", "gpu healing close-breaker",
     "gpu healing mode", "gpu incident approve", "gpu incident cancel", "group-rule remove", "models cancel",
     "models delete", "models retention apply", "models retention delete", "node agent-token", "node drain",
-    "node remove-agent", "objective delete", "service adapter unload",
+    "node remove-agent", "objective delete", "service adapter unload", "service indicator remove",
     "release abort", "release approve", "release end-bake", "release reject",
     "release rollback", "release start", "service release-header", "signing distrust", "source unfollow",
     "source webhook-secret", "store collect", "sync cancel", "token revoke", "upload cancel",
