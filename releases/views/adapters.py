@@ -11,10 +11,10 @@ from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Invalid, SlipwayError
+from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
-from common.pages.forms import PLAIN, reason_of
+from common.pages.forms import PLAIN, blame, reason_of
 from models_registry.models import Version
 from models_registry.selectors import versions
 from releases.forms.policy import reason_field
@@ -50,11 +50,8 @@ def adapters_page(request: HttpRequest, name: str) -> HttpResponse:
         try:
             version = versions.resolve(actor, given["version"])
             load_adapter(service, actor=actor, name=given["name"], version=version, reason=given["reason"])
-        except Invalid as error:
-            for field, sentences in error.fields.items():
-                form.add_error(field if field in form.fields else None, sentences)
         except SlipwayError as error:
-            form.add_error(None, str(error))
+            blame(form, error)
         else:
             return done(request, _("The workers are loading %(name)s.") % given, to=request.path)
     return _answer(request, service, form, actor)

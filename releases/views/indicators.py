@@ -13,10 +13,10 @@ from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Invalid, SlipwayError
+from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
-from common.pages.forms import PLAIN, reason_of
+from common.pages.forms import PLAIN, blame, reason_of
 from releases.forms.policy import reason_field
 from releases.models import Service, ServiceIndicator
 from releases.services.indicators import define_indicator, remove_indicator
@@ -71,11 +71,8 @@ def indicators_page(request: HttpRequest, name: str) -> HttpResponse:
         given: dict[str, Any] = dict(form.cleaned_data)
         try:
             define_indicator(service, actor=actor, **given)
-        except Invalid as error:
-            for field, sentences in error.fields.items():
-                form.add_error(field if field in form.fields else None, sentences)
         except SlipwayError as error:
-            form.add_error(None, str(error))
+            blame(form, error)
         else:
             return done(request, _("%(name)s is an indicator of the service.") % given, to=request.path)
     return _answer(request, service, form, actor)
