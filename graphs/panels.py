@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from common.pages import formats
 from common.pages.charts import Chart, Dash, Paint, Series
@@ -45,7 +46,11 @@ def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
                     "queued": one["queued"],
                     "busy": formats.percent(one["busy"], 0),
                 },
-                _("%(replicas)s processes, batch %(batch)s")
+                ngettext(
+                    "%(replicas)s process, batch %(batch)s",
+                    "%(replicas)s processes, batch %(batch)s",
+                    one["replicas"],
+                )
                 % {"replicas": one["replicas"], "batch": formats.three_digits(one["batch"])},
             ),
             is_bottleneck=found[name].is_bottleneck,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.pages import formats
+
 LABEL, WIDTH, ROW = 190, 720, 24
 PALETTE = 8
 """Colours of items, which repeat."""
@@ -93,5 +95,5 @@ def _drawn(spans: Spans, begin: float, end: float, *, row: Any, with_waits: bool
             )
         )
     steps = [number / TICKS for number in range(TICKS + 1)]
-    ticks = [(round(LABEL + WIDTH * step, 1), f"{(end - begin) * step:.2f} s") for step in steps]
+    ticks = [(round(LABEL + WIDTH * step, 1), formats.duration((end - begin) * step)) for step in steps]
     return Timeline(list(rows.values()), ticks)
