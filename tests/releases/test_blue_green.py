@@ -40,6 +40,7 @@ def test_chosen_clients_try_it_then_all_traffic_switches_and_goes_back_as_fast(s
     assert scene.split(100) == {scene.stable: 100}
 
 
+@pytest.mark.slow
 def test_without_a_fault_it_is_promoted_and_the_old_version_stays_for_the_bake(scene: Scene) -> None:
     in_preview(scene)
     scene.approve()
