@@ -36,7 +36,7 @@ class HistoryMark(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MinuteFigures:
-    """One minute of one subject; None: not known."""
+    """Figures of a subject in one minute; None where a figure is not known."""
 
     busy: float | None = None
     memory: float | None = None

@@ -22,7 +22,7 @@ _TONES = ("", "warn", "bad")
 
 
 class MapGrouping(TextChoices):
-    """By what the heat map divides the machines of a cluster."""
+    """Property of machines by which the heat map groups them."""
 
     GROUP = "group", gettext_lazy("Group")
     CLUSTER = "cluster", gettext_lazy("Cluster")

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 from common import clock
 from common.metrics import counter, gauge, histogram
 from gateway import selectors
-from gateway.selectors import VersionCounts
+from gateway.version_counts import VersionCounts, counts_by_version
 
 KEPT_FOR = timedelta(minutes=3)
 """The counts are kept once a minute; older ones are of a gateway that cannot be asked."""
@@ -31,7 +31,7 @@ def gateways() -> Iterator[Metric]:
 
 def traffic() -> Iterator[Metric]:
     """Return the traffic by one query; two versions of a service at most."""
-    found = selectors.counts_by_version(since=clock.now() - KEPT_FOR)
+    found = counts_by_version(since=clock.now() - KEPT_FOR)
     yield counter(
         "service_requests",
         "Requests that a version of a service has answered through the gateway.",
@@ -64,7 +64,7 @@ def workers() -> Iterator[Metric]:
     """Yield what workers count for services of a team's own code, as kept last. One query."""
     found = [
         (_version(one), one.figures)
-        for one in selectors.counts_by_version(since=clock.now() - KEPT_FOR)
+        for one in counts_by_version(since=clock.now() - KEPT_FOR)
         if one.figures is not None
     ]
     yield gauge(

@@ -1,7 +1,6 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -376,36 +375,3 @@ def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[st
     kept = TrafficReading.objects.filter(route__service=service, minute__gte=minute_of(since))
     row = kept.order_by("-minute").values_list("at", "counts").first()
     return None if row is None else (row[0], unpacked(row[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class VersionCounts:
-    """The answers of one side of a service."""
-
-    service: str
-    version: str
-    side: str
-    """`stable` or `candidate`."""
-    counts: TargetCounts
-    figures: WorkerFigures | None
-    """Of workers that run a team's own code."""
-
-
-def counts_by_version(*, since: datetime) -> list[VersionCounts]:
-    """The latest counts that were kept since then, of every service that has a route. One query."""
-    kept = TrafficReading.objects.filter(route__removed_at=None, minute__gte=minute_of(since))
-    latest = {reading.route.service: reading for reading in kept.select_related("route").order_by("minute")}
-    found = []
-    for service, reading in sorted(latest.items()):
-        route, counts = reading.route, unpacked(reading.counts)
-        figures = unpacked_figures(reading.figures)
-        sides = (
-            ("stable", route.stable_target, route.stable_version),
-            ("candidate", route.candidate_target, route.candidate_version),
-        )
-        found += [
-            VersionCounts(service, version, side, counts[target], figures.get(target))
-            for side, target, version in sides
-            if target in counts
-        ]
-    return found

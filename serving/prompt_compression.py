@@ -86,7 +86,7 @@ class PromptCompressor:
             import torch
             from transformers import AutoTokenizer
 
-            from serving.engines.causal import load_plain
+            from serving.engines.model_files import load_plain
 
             self._model = load_plain(self._directory, torch.float32).eval()
             self._tokenizer = AutoTokenizer.from_pretrained(

@@ -114,7 +114,7 @@ class QuotaKeeper(Protocol):
         """Let these be the quotas, which lend to each other; those of other names are removed."""
 
     def observe(self, name: str) -> ObservedQuota | None:
-        """None: there is no such quota."""
+        """Return what the cluster says of a quota; None where there is none of that name."""
 
 
 @runtime_checkable

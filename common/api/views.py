@@ -142,7 +142,7 @@ class Endpoint(GenericViewSet[Any]):
         return self.outputs.get(self.action) or super().get_serializer_class()
 
     def paged(self, rows: QuerySet[Any] | Sequence[Any]) -> Response:
-        """One page of the rows."""
+        """Answer with a page of the rows."""
         return self.get_paginated_response(
             self.shown(self.paginate_queryset(cast("QuerySet[Any]", rows)) or ())
         )
@@ -169,7 +169,7 @@ class ListEndpoint(Endpoint):
         return self.paged(self.filter_queryset(self.get_queryset()) if first is None else first)
 
     def first_rows(self, limit: int) -> Sequence[Any] | None:
-        """So many rows of the list as it is unless it is narrowed or sorted, where there is a shorter way."""
+        """Return the first rows of the whole list, where there is a shorter way to them."""
         return None
 
 

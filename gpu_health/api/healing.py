@@ -47,7 +47,7 @@ class Incidents(ListEndpoint, RetrieveEndpoint):
     @extend_schema(responses={200: serializers.GpuIncidentTimelineSerializer})
     @action(detail=True, methods=["get"])
     def timeline(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What happened, from the first line to the return to service; all on one page."""
+        """List what happened, from the first line to the return to service; all on one page."""
         told = serializers.GpuIncidentEntrySerializer(self.get_object().timeline.all(), many=True).data
         return Response({"results": told, "next": None, "previous": None})
 

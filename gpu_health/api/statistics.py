@@ -70,7 +70,7 @@ class Statistics(Endpoint):
 
 
 class Prices(Endpoint):
-    """What an hour of a GPU costs, by model and cluster."""
+    """The price of an hour of a GPU, by model and cluster."""
 
     queryset = GpuPrices.objects.none()
     serializer_class = serializers.GpuPricesSerializer

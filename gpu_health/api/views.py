@@ -112,7 +112,7 @@ class GpuRules(PutEndpoint, RetrieveEndpoint, DestroyEndpoint):
     @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
     @action(detail=True, methods=["post"])
     def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What the rule would have done over the last 30 days if it were so. Changes nothing."""
+        """Tell what the changed rule would have done over the last 30 days. Changes nothing."""
         rule, _values = rule_services.proposed_rule(self.get_object().rule.name, self.given())
         return Response(self.get_serializer(selectors.try_rule(self.actor, rule)).data)
 
@@ -132,7 +132,7 @@ class GpuRules(PutEndpoint, RetrieveEndpoint, DestroyEndpoint):
     @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
     @action(detail=False, methods=["post"], url_path="presets/preview")
     def try_preset(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What a preset would have done over the last 30 days. Changes nothing."""
+        """Tell what a preset would have done over the last 30 days. Changes nothing."""
         given = self.given()
         cluster = self._cluster(given)
         check_preset(given["preset"], None)

@@ -44,7 +44,7 @@ def lag(rng: np.random.Generator, runs: int, rps: float, ratio: float) -> Seen:
 
 
 def lost_scrapes(rng: np.random.Generator, runs: int, rps: float, ratio: float) -> Seen:
-    """One reading in five fails; the next one has its requests, too, at two weights or more."""
+    """Traffic of which every fifth reading fails; the next has its requests, too, at two weights or more."""
     lost = rng.random((runs, RAMP.size)) < LOST_SHARE
     return _each(independent(rng, runs, rps, ratio), lambda seen: _merged(seen, lost))
 

@@ -57,7 +57,7 @@ def z_test(seen: SimulatedTraffic) -> Ints:
 
 
 def e_process(seen: SimulatedTraffic) -> Ints:
-    """One indicator, alpha 0.05, all capital bet at once: the mixture of the paper."""
+    """Look at one indicator with alpha 0.05 and all capital bet at once: the mixture of the paper."""
     return first_look(log_reject(seen, tolerated=1.0, reserve=0.0) >= np.log(20))
 
 

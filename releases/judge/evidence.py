@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from releases.judge import eprocess
+from releases.judge.bets import settled_rate_bets, settled_ratio_bets
 from releases.judge.rules import LATENCY, IndicatorName, IndicatorRules, JudgeRules
 
 EVIDENCE_VERSION = 1
@@ -155,7 +156,7 @@ class IndicatorEvidence:
         if self.accept_rate_bets:
             after = replace(
                 after,
-                accept_rate_bets=_settled_rate_bets(
+                accept_rate_bets=settled_rate_bets(
                     self.accept_rate_bets, sides.candidate, rules, per_session=per_session
                 ),
             )
@@ -167,7 +168,7 @@ class IndicatorEvidence:
 
     def _with_comparison(self, sides: SideCounts, rules: IndicatorRules, per_session: int) -> Self:
         null_ratio = rules.roll_back_above_ratio
-        bets = _settled_ratio_bets(
+        bets = settled_ratio_bets(
             self.reject_bets,
             eprocess.reject_ratios(null_ratio),
             sides,
@@ -179,7 +180,7 @@ class IndicatorEvidence:
         accept_bets = self.accept_ratio_bets
         ratio = rules.promote_below_ratio
         if ratio is not None and not (rules.has_outages and self._outage(sides.both)):
-            accept_bets = _settled_ratio_bets(
+            accept_bets = settled_ratio_bets(
                 accept_bets,
                 eprocess.accept_ratios(ratio),
                 sides,
@@ -363,40 +364,6 @@ class JudgeEvidence:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a judge's evidence: {error!r}") from error
-
-
-def _settled_ratio_bets(
-    bets: tuple[float, ...],
-    ratios: tuple[float, ...],
-    sides: SideCounts,
-    *,
-    null_ratio: float,
-    per_session: int,
-) -> tuple[float, ...]:
-    settled = []
-    for bet, ratio in zip(bets, ratios, strict=True):
-        log_c, log_d = eprocess.log_factors(
-            candidate=sides.candidate.requests,
-            stable=sides.stable.requests,
-            null_ratio=null_ratio,
-            bet_ratio=ratio,
-        )
-        settled.append(bet + (sides.candidate.bad * log_c + sides.stable.bad * log_d) / per_session)
-    return tuple(settled)
-
-
-def _settled_rate_bets(
-    bets: tuple[float, ...], candidate: BadRequestCount, rules: IndicatorRules, *, per_session: int
-) -> tuple[float, ...]:
-    if rules.promote_below_percent is None:
-        return bets
-    limit = rules.promote_below_percent / 100
-    settled = []
-    for bet, factor in zip(bets, eprocess.RATE_FACTORS, strict=True):
-        log_bad, log_good = eprocess.log_rate_factors(limit=limit, bet_rate=factor * limit)
-        good = candidate.requests - candidate.bad
-        settled.append(bet + (candidate.bad * log_bad + good * log_good) / per_session)
-    return tuple(settled)
 
 
 def _recent_after(

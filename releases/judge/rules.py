@@ -86,7 +86,7 @@ class IndicatorRules(BaseModel):
 
 
 class DeclaredRules(IndicatorRules):
-    """As `IndicatorRules`, of an indicator that the service declares: it may be frequent on both sides."""
+    """Rules for an indicator that the service declares, which may be frequent on both sides."""
 
     has_outages: ClassVar[bool] = False
 

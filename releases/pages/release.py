@@ -1,8 +1,7 @@
 """A release's page. Every section is read when the template asks for it, so a part costs only itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,6 @@ from accounts.selectors import people_with
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.models import Deployment
-from clusters.selectors import DeploymentStatus
 from common.actor import Actor
 from common.pages.steps import StepView
 from freezes.selectors import ActiveFreeze
@@ -29,6 +27,7 @@ from releases.messages import ReleaseMessage
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.changes import ChangeLine, change_lines, in_words
+from releases.pages.starting import StartingWorkers, starting_workers
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.plans.plan import PlanSpec
 from releases.plans.step import kinds_with
@@ -52,16 +51,6 @@ from releases.states import StepState
 MOVES_SHOWN = 100
 P95_OVER = timedelta(minutes=10)
 APPROVERS_SHOWN = 6
-
-
-@dataclass(frozen=True, slots=True)
-class StartingWorkers:
-    """Workers on their way up."""
-
-    since: datetime | None
-    status: DeploymentStatus
-    usual_seconds: float | None
-    """What it took the last time for this version on this service."""
 
 
 class ReleasePage:
@@ -204,14 +193,7 @@ class ReleasePage:
     @cached_property
     def starting(self) -> StartingWorkers | None:
         """The deploy step at hand; None at another step."""
-        row = next((one for one in self.step_rows if one.index == self.release.step_index), None)
-        if not self.release.in_motion or row is None:
-            return None
-        if row.kind not in kinds_with("starts_workers") or row.state != StepState.RUNNING:
-            return None
-        status = lanes.status_of(self.release.candidate_deployment)
-        usual = bake.start_seconds(self.release.service_id, self.release.version_id, trait="starts_workers")
-        return StartingWorkers(row.started_at, status, usual) if status else None
+        return starting_workers(self.release, self.step_rows)
 
     @property
     def brings_files(self) -> bool:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 import jinja2
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, GenerationConfig
+from transformers import AutoTokenizer, DynamicCache, GenerationConfig
 
 from serving.engines import int8, slot_attention
 from serving.engines.base import EngineError, Piece
 from serving.engines.kv_eviction import KvEviction
 from serving.engines.lora import LoraAdapter, LoraSpans
+from serving.engines.model_files import generation_config, load_plain
 from serving.engines.slot_attention import Segment, SlotCache
 from serving.openai import ChatPrompt, RequestFault, Sampling, TextPrompt, TextRequest
 from serving.text import PLAIN_CHAT_STOP, StopWindow, Unrolling, plain_chat
@@ -79,7 +80,7 @@ class CausalModel:
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
         if int8.is_ours(int8.quantization_of(directory)):
             model = int8.load(directory, device=place)
-            model.generation_config = _generation_config(directory)
+            model.generation_config = generation_config(directory)
         else:
             model = load_plain(directory, dtype)
         threads = settings.threads
@@ -94,7 +95,7 @@ class CausalModel:
     def of(cls, model: Any, directory: Path, *, settings: "TransformersSettings") -> Self:
         """Return a model that was loaded otherwise, with the tokenizer of its directory."""
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        return cls(model, tokenizer, _generation_config(directory), settings)
+        return cls(model, tokenizer, generation_config(directory), settings)
 
     def share_steps(self, slots: int) -> str:
         """Prepare forward steps that all `slots` share; return why this model cannot, or an empty text.
@@ -360,29 +361,6 @@ class Pick:
             before = shares.cumsum(-1) - shares
             shares = shares.masked_fill(before >= self._top_p, 0.0)
         return int(ids[torch.multinomial(shares, 1, generator=self._generator)])
-
-
-def load_plain(directory: Path, dtype: Any) -> Any:
-    """Load safetensors in Hugging Face layout. Raises EngineError, and whatever transformers raises."""
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        directory,
-        dtype=dtype,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        output_loading_info=True,
-    )
-    model, report = loaded
-    if missing := sorted(report["missing_keys"]):
-        # transformers would make them up at random and serve nonsense.
-        raise EngineError(f"{len(missing)} weights are missing, {missing[0]} among them")
-    return model
-
-
-def _generation_config(directory: Path) -> GenerationConfig:
-    if (directory / "generation_config.json").is_file():
-        return GenerationConfig.from_pretrained(directory, local_files_only=True)
-    return GenerationConfig()
 
 
 def _device(asked: str) -> str:

@@ -155,7 +155,7 @@ def _stats_of_ended(tags: StatTags, *which: dict[str, Any]) -> list[AccessLog]:
 
 
 def _stats_of_clients(ended: dict[str, Any]) -> list[AccessLog]:
-    """By the key that came with the request; `-` stands for the target of one that no worker got."""
+    """Count requests by the key that they came with; `-` stands for the target of one that no worker got."""
     by_service = [("key", f"%DYNAMIC_METADATA({NAMESPACE}:key)%"), ("target", "%UPSTREAM_CLUSTER_RAW%")]
     by_ability = [by_service[0], _ABILITY_TAGS[0]]
     tokens = {
