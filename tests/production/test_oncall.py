@@ -1,6 +1,9 @@
 """What a person on call sees of processes that run: one request, followed through all of them."""
 
 import json
+import secrets
+import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +15,6 @@ from tests.production.site import Host, Role, eventually
 from tests.webhooks.receiver import Receiver, receiving
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
-
-REQUEST = "from-the-client-1"
-PARENT = "00-" + "a1" * 16 + "-" + "b2" * 8 + "-01"
 
 
 @pytest.fixture
@@ -30,6 +30,23 @@ def collector() -> Iterator[Collector]:
         yield one
 
 
+@pytest.fixture
+def logs(host: Host, collector: Collector) -> Iterator[Host]:
+    """A machine whose roles write JSON and send spans; none of them outlives the test, however it ends."""
+    before = len(host.site.roles)
+    yield host.twin(
+        SLIPWAY_LOG_FORMAT="json",
+        SLIPWAY_WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
+        SLIPWAY_LOG_LEVEL="INFO",
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_BSP_SCHEDULE_DELAY="100",
+    )
+    for role in host.site.roles[before:]:
+        if role.process.poll() is None:
+            sys.stderr.write(role.log[-4_000:])
+            role.stop(signal.SIGKILL)
+
+
 def lines_of(role: Role) -> list[dict[str, Any]]:
     """All but what the command line itself says before it logs."""
     return [json.loads(line) for line in whole_lines_of(role) if line.startswith("{")]
@@ -41,15 +58,9 @@ def whole_lines_of(role: Role) -> list[str]:
 
 
 def test_a_request_is_found_in_the_logs_and_the_trace_of_all_that_it_asked_for(
-    host: Host, receiver: Receiver, collector: Collector
+    host: Host, logs: Host, receiver: Receiver, collector: Collector
 ) -> None:
-    logs = host.twin(
-        SLIPWAY_LOG_FORMAT="json",
-        SLIPWAY_WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
-        SLIPWAY_LOG_LEVEL="INFO",
-        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
-        OTEL_BSP_SCHEDULE_DELAY="100",
-    )
+    request_id, trace = f"from-the-client-{secrets.token_hex(4)}", secrets.token_hex(16)
     web, worker = logs.web(), logs.start("worker", "--processes", "1")
     token = {"Authorization": f"Bearer {host.token}"}
 
@@ -61,10 +72,10 @@ def test_a_request_is_found_in_the_logs_and_the_trace_of_all_that_it_asked_for(
     asked = post(
         f"webhooks/{webhook['id']}/test/?secret=CANARY",
         {},
-        **{"X-Request-ID": REQUEST, "traceparent": PARENT},
+        **{"X-Request-ID": request_id, "traceparent": f"00-{trace}-{secrets.token_hex(8)}-01"},
     )
     assert asked.status_code == 202, asked.text
-    assert asked.headers["X-Request-ID"] == REQUEST
+    assert asked.headers["X-Request-ID"] == request_id
     eventually(lambda: receiver.received)
 
     # Both sides of it are told of after the answer.
@@ -73,14 +84,14 @@ def test_a_request_is_found_in_the_logs_and_the_trace_of_all_that_it_asked_for(
 
     eventually(lambda: of_the_test() and collector.named("POST webhook-test"))
     (access,) = of_the_test()
-    assert (access["role"], access["request_id"], access["status"]) == ("web", REQUEST, 202)
-    assert (access["actor"], access["client"], access["trace_id"]) == ("admin", "127.0.0.1", PARENT[3:35])
-    eventually(lambda: [span for span in collector.spans if span.name == "POST 127.0.0.1"])
+    assert (access["role"], access["request_id"], access["status"]) == ("web", request_id, 202)
+    assert (access["actor"], access["client"], access["trace_id"]) == ("admin", "127.0.0.1", trace)
+    eventually(lambda: collector.named("POST 127.0.0.1"))
     (call,) = collector.named("POST 127.0.0.1")
     (request,) = collector.named("POST webhook-test")
     eventually(lambda: [span for span in collector.spans if span.span == call.parent])
     (step,) = [span for span in collector.spans if span.span == call.parent]
-    assert {call.trace, request.trace, step.trace} == {PARENT[3:35]}
+    assert {call.trace, request.trace, step.trace} == {trace}
     assert (request.service, step.service) == ("slipway-web", "slipway-worker")
     assert step.parent == request.span
     # Celery itself says goodbye in words of its own.
