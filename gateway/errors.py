@@ -53,6 +53,10 @@ class GatewayUnreachable(GatewayError):
     """
 
 
+class QueryRefused(GatewayUnreachable):
+    """Prometheus answers, and takes the query for no PromQL, or for too dear."""
+
+
 class GatewayRightsMissing(GatewayUnreachable, Unavailable):
     """The cluster refuses the credential, or what it may do: both come back without a change of ours."""
 

@@ -20,7 +20,7 @@ from common.outbound.client import in_words, whole_body
 from common.outbound.faults import Forbidden, HostUnreachable, Misbehaves
 from common.outbound.transport import PinnedTransport, RequestDeadline
 from gateway.backends.worker_counters import WorkerReading, labels_text, summed
-from gateway.errors import GatewayUnreachable, InvalidGateway
+from gateway.errors import GatewayUnreachable, InvalidGateway, QueryRefused
 from gateway.latency import Histogram
 from gateway.scraped_series import ScrapedSeries
 from gateway.traffic import TargetCounts
@@ -112,7 +112,7 @@ class PrometheusQueries:
         try:
             answer = json.loads(body)
             if answer["status"] != "success":
-                raise GatewayUnreachable(f"Prometheus refuses: {answer.get('error', status)}.")
+                raise QueryRefused(f"Prometheus refuses: {answer.get('error', status)}.")
             if answer["data"]["resultType"] != kind:
                 raise GatewayUnreachable(
                     f"Prometheus answers with a {answer['data']['resultType']}, not a {kind}."

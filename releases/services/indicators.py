@@ -1,6 +1,6 @@
 """Indicators of a service that others than its workers count, and the counts that are pushed of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from common.actor import Actor
 from common.errors import Invalid, Missing
 from common.reconcile import kernel
 from gateway import selectors as gateway
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, QueryRefused
 from models_registry.models import Version
 from releases.models import PushedCount, Service, ServiceIndicator
 from releases.service_indicators import PLACEHOLDERS
@@ -27,6 +27,8 @@ LONGEST_SECONDS = 3600
 AHEAD = timedelta(seconds=5)
 """So far the clock of whoever pushes may be ahead of ours."""
 UTMOST = 1_000_000_000
+QUERIES = ("all_query", "bad_query")
+SETTINGS = ("description", *QUERIES, "url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +59,13 @@ def define_indicator(
     Raises NotAllowed, Invalid by field.
     """
     require(actor, Right.SERVICES_WRITE, service.team, service=service.name)
+    columns = {name: settings.get(name, "").strip() for name in SETTINGS} | {"source": source}
+    # Prometheus is asked before the transaction, which would hold a lock for as long.
+    _try_queries(_checked(service, name, columns))
     with transaction.atomic():
         Service.objects.select_for_update().get(pk=service.pk)
-        row = ServiceIndicator.objects.filter(service=service, name=name).first()
-        row = row or ServiceIndicator(service=service, name=name)
-        row.source = source
-        for field in ("description", "all_query", "bad_query", "url"):
-            setattr(row, field, settings.get(field, "").strip())
+        row = _checked(service, name, columns)
         row.defined_by, row.defined_at = actor.name, kernel.clock()
-        _check(row)
         row.save()
         detail = {"indicator": name, "source": source, "url": row.url}
         audit.record(
@@ -181,37 +181,43 @@ def _fault(service: Service, one: CountedStretch) -> str:
     return ""
 
 
-def _check(row: ServiceIndicator) -> None:
+def _checked(service: Service, name: str, columns: Mapping[str, str]) -> ServiceIndicator:
+    """Return the indicator with these columns, not saved. Raises Invalid by field."""
+    row = ServiceIndicator.objects.filter(service=service, name=name).first()
+    row = row or ServiceIndicator(service=service, name=name)
+    for column, value in columns.items():
+        setattr(row, column, value)
     try:
-        row.clean_fields(exclude=["service"])
+        row.clean_fields(exclude=["service", "defined_by"])
     except ValidationError as error:
         raise Invalid(fields=error.message_dict) from None
-    others = ServiceIndicator.objects.filter(service=row.service).exclude(pk=row.pk).count()
+    others = ServiceIndicator.objects.filter(service=service).exclude(pk=row.pk).count()
     if others >= MOST_INDICATORS:
         most = _("A service has at most %(most)s indicators.") % {"most": MOST_INDICATORS}
         raise Invalid(fields={"name": [most]})
     if row.source == IndicatorSource.PUSHED:
-        if unused := [name for name in ("all_query", "bad_query", "url") if getattr(row, name)]:
+        if unused := [one for one in (*QUERIES, "url") if columns[one]]:
             raise Invalid(fields={unused[0]: [_("Leave it empty: the counts are pushed.")]})
-        return
-    for name in ("all_query", "bad_query"):
-        query = getattr(row, name)
-        if not any(one in query for one in PLACEHOLDERS):
+        return row
+    for query in QUERIES:
+        if not any(one in columns[query] for one in PLACEHOLDERS):
             words = _(
                 "Give a query of counters with $version or $deployment in it, which tells the sides apart."
             )
-            raise Invalid(fields={name: [words]})
-    _try_query(row)
+            raise Invalid(fields={query: [words]})
+    return row
 
 
-def _try_query(row: ServiceIndicator) -> None:
+def _try_queries(row: ServiceIndicator) -> None:
     """Ask once, with no version's name, so that an unreachable address or bad PromQL is said at once."""
-    for name in ("all_query", "bad_query"):
+    if row.source == IndicatorSource.PUSHED:
+        return
+    for name in QUERIES:
         query = getattr(row, name)
         for one in PLACEHOLDERS:
             query = query.replace(one, "none")
         try:
             gateway.queried(row.service.cluster, query, url=row.url, at=kernel.clock().timestamp())
         except GatewayError as error:
-            field = "url" if "refuses" not in str(error) else name
+            field = name if isinstance(error, QueryRefused) else "url"
             raise Invalid(fields={field: [str(error)]}) from None
