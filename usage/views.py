@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,14 +11,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
+from common import clock
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, page
 from common.pages.charts import Chart, Series
 from usage.forms import UsageForm
-from usage.selectors import COLUMNS, currency, usage_report
+from usage.selectors import COLUMNS, UsageQuery, currency, usage_report
 from usage.states import UsageGroup, UsageMeasure
 
 TOKENS = ("prompt_tokens", "completion_tokens")
+MOST_EMPTY = timedelta(days=366)
 
 
 @require_safe
@@ -34,7 +36,7 @@ def report(request: HttpRequest) -> HttpResponse:
         context |= {
             "lines": [(_name_of(row), row) for row in rows],
             "group": UsageGroup(form.cleaned_data["by"]).label,
-            "chart": _chart(measure, days) if days else None,
+            "chart": _chart(measure, days, form.query()) if days else None,
         }
     return page(request, "usage/report.html", context, status=200 if form.is_valid() else UNPROCESSABLE)
 
@@ -62,8 +64,13 @@ def _name_of(row: Mapping[str, Any]) -> str:
     return " ".join(found) or _("without a key")
 
 
-def _chart(measure: UsageMeasure, days: Sequence[Mapping[str, Any]]) -> Chart:
+def _chart(measure: UsageMeasure, days: Sequence[Mapping[str, Any]], query: UsageQuery) -> Chart:
+    """Return the days of the query; those before the first use are left out where they are many."""
     names = TOKENS if measure == UsageMeasure.TOKENS else (measure,)
-    values = [float(sum(row[name] for name in names)) for row in days]
-    moments = [datetime.combine(row["day"], time(), UTC) for row in days]
+    used = {row["day"]: float(sum(row[name] for name in names)) for row in days}
+    last = max(min(query.until, clock.now().date()), max(used))
+    first = min(max(query.since, last - MOST_EMPTY), min(used))
+    each = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    values = [used.get(day, 0.0) for day in each]
+    moments = [datetime.combine(day, time(), UTC) for day in each]
     return Chart(str(measure.label), moments, [Series(str(measure.label), values, fill=True)], minimum=0)
