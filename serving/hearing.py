@@ -14,7 +14,7 @@ from serving.protocol import LOST_AFTER_SECONDS, Heartbeat, decode_heartbeat
 MAX_HEARTBEAT_BYTES = 64_000
 
 
-class Heard:
+class LatestHeartbeats:
     """The last heartbeat of each worker. A worker that is silent for 5 s is left out."""
 
     def __init__(self, *, most: int, place: str) -> None:

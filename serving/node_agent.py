@@ -23,7 +23,7 @@ from serving.devices import read_devices, read_host
 from serving.drills.agent import PlayedMachine
 from serving.fields import ProtocolError
 from serving.gpu_polling import GpuPolling, own_probes
-from serving.hearing import Heard, answer, hear_until_stopped, heartbeat_of
+from serving.hearing import LatestHeartbeats, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
 from serving.kernel_messages import KernelMessages
 from serving.protocol import HEARTBEAT_SECONDS, MAX_WORKERS_PER_REPORT, Device, NodeReport
@@ -41,7 +41,7 @@ class NodeAgent:
         self._node = node
         self._session = secrets.token_hex(8)
         self._sequence = 0
-        self.heard = Heard(most=MAX_WORKERS_PER_REPORT, place="this machine")
+        self.heard = LatestHeartbeats(most=MAX_WORKERS_PER_REPORT, place="this machine")
         self.devices: tuple[Device, ...] = ()
 
     def compose(self) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any
 
 from serving import logs
 from serving.fields import ProtocolError
-from serving.hearing import Heard, TooLong, answer, hear_until_stopped, heartbeat_of
+from serving.hearing import LatestHeartbeats, TooLong, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
 from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
 from serving.relay_protocol import MOST_WORKERS, MachineReport, RelayAnswer, RelayReport, ScrapeTarget
@@ -45,7 +45,7 @@ class Relay:
     def __init__(self) -> None:
         self._session = secrets.token_hex(8)
         self._sequence = 0
-        self._heard = Heard(most=MOST_WORKERS, place="this relay")
+        self._heard = LatestHeartbeats(most=MOST_WORKERS, place="this relay")
         self._reporters: dict[str, str] = {}
         self._revision = ""
         self.targets: Sequence[ScrapeTarget] = ()

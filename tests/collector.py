@@ -15,7 +15,7 @@ FAILED = 2
 
 
 @dataclass(frozen=True)
-class Told:
+class TracedSpan:
     """A span."""
 
     service: str
@@ -33,9 +33,9 @@ class Told:
 class Collector:
     def __init__(self) -> None:
         self.url = ""
-        self.spans: list[Told] = []
+        self.spans: list[TracedSpan] = []
 
-    def named(self, name: str) -> list[Told]:
+    def named(self, name: str) -> list[TracedSpan]:
         return [span for span in self.spans if span.name == name]
 
     def take(self, body: bytes) -> None:
@@ -43,7 +43,7 @@ class Collector:
             said = {one.key: one.value.string_value for one in resource.resource.attributes}
             spans = [span for scope in resource.scope_spans for span in scope.spans]
             self.spans += [
-                Told(
+                TracedSpan(
                     service=said.get("service.name", ""),
                     name=span.name,
                     trace=span.trace_id.hex(),
@@ -64,7 +64,7 @@ class Collector:
 def collecting() -> Iterator[Collector]:
     collector = Collector()
 
-    class Door(BaseHTTPRequestHandler):
+    class TraceHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             assert self.path == "/v1/traces"
             collector.take(self._body())
@@ -86,7 +86,7 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http_server(Door) as url:
+    with http_server(TraceHandler) as url:
         collector.url = url
         yield collector
 

@@ -16,13 +16,13 @@ def root() -> Api:
     return api(person("root", superuser=True))
 
 
-class Part(serializers.Serializer):
+class PartSerializer(serializers.Serializer):
     path = serializers.CharField()
 
 
 class Whole(serializers.Serializer):
     id = serializers.IntegerField(read_only=True)
-    parts = Part(many=True)
+    parts = PartSerializer(many=True)
     settings = serializers.DictField()
 
 

@@ -17,7 +17,7 @@ command = WorkerCommand.parse(sys.argv[1:])
 state = "ready"
 
 
-class Door(BaseHTTPRequestHandler):
+class StateHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = json.dumps({"state": state, "reason": "", "worker": command.name}).encode()
         self.send_response(200 if state == "ready" else 503)
@@ -44,7 +44,7 @@ sys.stderr.write(f"{command.name} serves {command.version_label}\n")
 if reason := command.settings.get("fails"):
     sys.exit(reason)
 try:
-    server = ThreadingHTTPServer((command.host, command.port), Door)
+    server = ThreadingHTTPServer((command.host, command.port), StateHandler)
 except OSError as error:
     sys.exit(EXIT_PORT_TAKEN if error.errno == errno.EADDRINUSE else str(error))
 signal.signal(signal.SIGTERM, drain)

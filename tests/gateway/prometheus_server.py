@@ -74,7 +74,7 @@ def _is(value: str, how: str, wanted: str) -> bool:
 def serving(prometheus: Prometheus) -> Iterator[str]:
     """Its address."""
 
-    class Door(BaseHTTPRequestHandler):
+    class QueryHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             prometheus.asked.append(form["query"][0])
@@ -99,5 +99,5 @@ def serving(prometheus: Prometheus) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http_server(Door) as address:
+    with http_server(QueryHandler) as address:
         yield address

@@ -51,7 +51,7 @@ def told(*, uptime: int = 100, **requests: int) -> str:
 def envoy(said: list[str]) -> Iterator[str]:
     """Its address; it says the first."""
 
-    class Door(BaseHTTPRequestHandler):
+    class StatisticsHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = said[0].encode()
             self.send_response(200)
@@ -62,7 +62,7 @@ def envoy(said: list[str]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http_server(Door) as address:
+    with http_server(StatisticsHandler) as address:
         yield address
 
 

@@ -108,7 +108,7 @@ class Cloud:
         self.status = 200
         cloud = self
 
-        class Door(BaseHTTPRequestHandler):
+        class ProviderHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 answer = json.dumps(
@@ -121,7 +121,7 @@ class Cloud:
 
             def log_message(self, *_: object) -> None: ...
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), ProviderHandler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/machines"
         Thread(target=self.server.serve_forever, daemon=True).start()
 

@@ -25,7 +25,7 @@ from tests.clusters.world import version_of
 from tests.crash.harness import Clock
 from tests.graphs.world import MACHINE, REPORT, advance, description, figures, graph_of, planned
 from tests.serving.graphs.apps import DIFFICULT
-from tests.serving.runtime.rig import Asked, service
+from tests.serving.runtime.rig import BackgroundCall, service
 
 pytestmark = pytest.mark.django_db
 
@@ -130,7 +130,7 @@ def test_a_started_plan_reaches_the_worker_without_losing_an_item(running: Runni
     _profiled(running.graph, 0.2)
     running.look()
     first = _started(running.graph)
-    busy = [Asked(SimpleWorker(running.url), "/run", number) for number in range(20, 40)]
+    busy = [BackgroundCall(SimpleWorker(running.url), "/run", number) for number in range(20, 40)]
     _until(lambda: running.look()["workers"] and _has(running, first, waiting=64))
     assert [one.result() for one in busy] == [(200, number * 10 + 1) for number in range(20, 40)]
 
@@ -155,7 +155,7 @@ def test_times_of_the_worker_bring_another_plan_that_starts_by_itself(running: R
     first = _started(graph)
     assert first["tasks"]["picture"]["replicas"] > first["tasks"]["slow"]["replicas"]
     _until(lambda: running.look()["workers"] and _has(running, first))
-    asked = [Asked(SimpleWorker(running.url), "/run", number) for number in range(20, 60)]
+    asked = [BackgroundCall(SimpleWorker(running.url), "/run", number) for number in range(20, 60)]
     assert all(one.result()[0] == 200 for one in asked)
     for _ in range(6):
         running.look()

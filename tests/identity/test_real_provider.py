@@ -43,7 +43,7 @@ print(json.dumps([one.user.works for one in Identity.objects.select_related("use
 """
 
 
-class Place:
+class SlipwayAndProvider:
     """Slipway and the provider, each a process of its own."""
 
     def __init__(self, home: Path, *, saml: bool = False, sealed: bool = False) -> None:
@@ -114,9 +114,9 @@ class Place:
 
 
 @contextmanager
-def standing(*, saml: bool = False, sealed: bool = False) -> Iterator[Place]:
+def standing(*, saml: bool = False, sealed: bool = False) -> Iterator[SlipwayAndProvider]:
     with tempfile.TemporaryDirectory(prefix="slipway-sso-") as home:
-        found = Place(Path(home), saml=saml, sealed=sealed)
+        found = SlipwayAndProvider(Path(home), saml=saml, sealed=sealed)
         try:
             yield found
         finally:
@@ -131,7 +131,7 @@ def key_and_certificate(home: Path, whose: str) -> tuple[Path, Path]:
     return key, certificate
 
 
-def sign_in(page: Page, place: Place) -> None:
+def sign_in(page: Page, place: SlipwayAndProvider) -> None:
     page.goto(f"{place.url}/accounts/login/")
     page.get_by_role("button", name="Sign in with Acme").click()
     page.locator("input[name=login]").fill("ada")

@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
         return super().get_request()
 
 
-class Door(BaseHTTPRequestHandler):
+class ApiHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
 
@@ -71,7 +71,7 @@ class Door(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Door)
+    server = Server(("127.0.0.1", 0), ApiHandler)
     server.asked, server.over = [], threading.Event()
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield server

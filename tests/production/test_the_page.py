@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 180
 SERVING = {"name": "talk", "model": "parrot", "version": "v1", "engine": "echo", "replicas": 1}
 
 
-class Place:
+class Site:
     """A machine, and the PostgreSQL and the Redis of the site."""
 
     def __init__(self, root: Path) -> None:
@@ -36,8 +36,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    found = Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path)
     try:
         yield found
     finally:
@@ -61,7 +61,7 @@ def is_well(machine: Machine, role: str) -> bool:
     return True
 
 
-def test_the_page_leads_from_an_empty_machine_to_a_model_that_answers_and_back_from_a_backup(place: Place):
+def test_the_page_leads_from_an_empty_machine_to_a_model_that_answers_and_back_from_a_backup(place: Site):
     machine = place.machine
     commands, settings = blocks("Install")
     machine.sh(commands.text)

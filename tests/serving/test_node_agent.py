@@ -26,7 +26,7 @@ class Console(ThreadingHTTPServer):
         reports: list[NodeReport] = []
         tokens: set[str] = set()
 
-        class Door(BaseHTTPRequestHandler):
+        class ReportHandler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -41,7 +41,7 @@ class Console(ThreadingHTTPServer):
             def log_message(self, *_: object) -> None:
                 pass
 
-        super().__init__(("127.0.0.1", 0), Door)
+        super().__init__(("127.0.0.1", 0), ReportHandler)
         self.reports, self.tokens = reports, tokens
         threading.Thread(target=self.serve_forever, daemon=True).start()
 

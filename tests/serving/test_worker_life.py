@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-class Answer(threading.Thread):
+class BackgroundRequest(threading.Thread):
     """A request in the background."""
 
     def __init__(self, worker: RunningWorker, **body: Any) -> None:
@@ -60,7 +60,7 @@ def test_health_says_loading_until_the_model_has_answered(log: Path) -> None:
 def test_a_drain_finishes_what_is_in_flight_and_exits_zero(log: Path) -> None:
     with running(log, settings={"token_seconds": 0.1}) as worker:
         worker.until_ready()
-        answer = Answer(worker, **LONG)
+        answer = BackgroundRequest(worker, **LONG)
         wait_until(lambda: worker.health()[1]["in_flight"] == 1)
         worker.process.send_signal(signal.SIGTERM)
         assert worker.wait() == 0
@@ -83,7 +83,7 @@ def test_a_draining_worker_fails_health_at_once_and_still_serves_for_a_moment(lo
 def test_a_drain_ends_what_does_not_end_within_its_grace(log: Path) -> None:
     with running(log, settings={"token_seconds": 2.0}, grace_seconds=1) as worker:
         worker.until_ready()
-        answer = Answer(worker, **LONG)
+        answer = BackgroundRequest(worker, **LONG)
         wait_until(lambda: worker.health()[1]["in_flight"] == 1)
         began = time.monotonic()
         worker.process.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ def test_a_drain_ends_what_does_not_end_within_its_grace(log: Path) -> None:
 def test_a_drain_that_is_asked_for_twice_goes_on_and_an_interrupt_ends_it_at_once(log: Path) -> None:
     with running(log, settings={"token_seconds": 2.0}, settle_seconds=60.0, grace_seconds=60) as worker:
         worker.until_ready()
-        Answer(worker, **LONG)
+        BackgroundRequest(worker, **LONG)
         wait_until(lambda: worker.health()[1]["in_flight"] == 1)
         worker.process.send_signal(signal.SIGTERM)
         wait_until(lambda: worker.health()[0] == 503)

@@ -54,7 +54,7 @@ class Wire(httpx2.BaseTransport):
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     status: int
     out: str
     err: str
@@ -77,7 +77,7 @@ class Terminal:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
-    def __call__(self, *arguments: object, token: str | None = None) -> Said:
+    def __call__(self, *arguments: object, token: str | None = None) -> CommandResult:
         token = self.token if token is None else token
         outside = CliEnvironment(transport=self.wire, sleep=self._pause)
         self._monkeypatch.setenv("SLIPWAY_TOKEN", token)
@@ -85,7 +85,7 @@ class Terminal:
         with pytest.raises(SystemExit) as ended:
             main(["--url", URL, *map(str, arguments)], outside=outside)
         said = self._capsys.readouterr()
-        return Said(int(ended.value.code or 0), said.out, said.err)
+        return CommandResult(int(ended.value.code or 0), said.out, said.err)
 
     def _pause(self, seconds: float) -> None:
         self.waited.append(seconds)

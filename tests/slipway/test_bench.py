@@ -12,7 +12,7 @@ from benchmarks.states import BenchmarkState, RunState
 from clusters.models import Cluster
 from tests.cast import person, team, token_of
 from tests.clusters.world import version_of
-from tests.slipway.conftest import Said, Terminal
+from tests.slipway.conftest import CommandResult, Terminal
 
 SPEC: dict[str, Any] = {
     "name": "slots",
@@ -35,7 +35,7 @@ def spec(terminal: Terminal, developer: str, tmp_path: Path) -> Path:
     return file
 
 
-def ending(terminal: Terminal, state: BenchmarkState, spec: Path, *options: object) -> Said:
+def ending(terminal: Terminal, state: BenchmarkState, spec: Path, *options: object) -> CommandResult:
     """Run it and wait; it ends in that state meanwhile."""
     rows = Benchmark.objects.filter(name="slots")
     terminal.while_waiting = lambda: rows.update(state=state, ended_at=timezone.now(), reason="So it ends.")

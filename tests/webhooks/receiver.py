@@ -53,7 +53,7 @@ class Receiver:
     def _door(self) -> type[BaseHTTPRequestHandler]:
         receiver = self
 
-        class Door(BaseHTTPRequestHandler):
+        class ReceivingHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 given = {name.lower(): value for name, value in self.headers.items()}
@@ -73,7 +73,7 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 pass
 
-        return Door
+        return ReceivingHandler
 
 
 @contextmanager

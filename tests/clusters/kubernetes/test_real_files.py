@@ -39,7 +39,7 @@ pytestmark = pytest.mark.stack
 FILES = {"config.json": b"{}", "model.safetensors": b"0123456789" * 200_000}
 
 
-class Place:
+class ClusterWithFiles:
     """A cluster in a process of its own, and a control plane that has the files."""
 
     def __init__(self, root: Path, client: KubernetesClient, files: Files, url: str) -> None:
@@ -85,7 +85,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path) -> Iterator[ClusterWithFiles]:
     files = Files(FILES)
     process = subprocess.Popen([sys.executable, "-m", "kube.fake", str(tmp_path)], cwd=PROJECT)
     try:
@@ -102,13 +102,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
             }
         )
         with http_server(files.handler) as url:
-            yield Place(tmp_path, client, files, url)
+            yield ClusterWithFiles(tmp_path, client, files, url)
     finally:
         process.terminate()
         process.wait(30)
 
 
-def test_a_claim_is_filled_by_a_job_and_workers_serve_from_it(place: Place) -> None:
+def test_a_claim_is_filled_by_a_job_and_workers_serve_from_it(place: ClusterWithFiles) -> None:
     cluster, spec = place.cluster(model_files="filled_claim"), place.spec("chat-1")
     assert not place.is_applied(cluster, spec)
     assert cluster.observe(spec.name) == ()
@@ -122,7 +122,7 @@ def test_a_claim_is_filled_by_a_job_and_workers_serve_from_it(place: Place) -> N
     assert place.files.sent_bytes() == sent
 
 
-def test_machines_have_the_files_before_the_first_worker(place: Place) -> None:
+def test_machines_have_the_files_before_the_first_worker(place: ClusterWithFiles) -> None:
     cluster = place.cluster()
     early = place.spec("chat-1", replicas=0, prefetch_machines=0)
     eventually(lambda: place.is_applied(cluster, early))
@@ -136,7 +136,7 @@ def test_machines_have_the_files_before_the_first_worker(place: Place) -> None:
     eventually(lambda: place.client.list(JOBS, namespace="slipway").items == ())
 
 
-def test_a_token_that_is_refused_is_the_reason_why_nothing_comes(place: Place) -> None:
+def test_a_token_that_is_refused_is_the_reason_why_nothing_comes(place: ClusterWithFiles) -> None:
     refused = KubernetesCluster(
         place.client,
         KubernetesSettings.read({"store_url": place.url, "model_files": "filled_claim"}),
@@ -165,7 +165,7 @@ def loaded(worker: ObservedWorker) -> set[str]:
 
 
 @pytest.mark.slow
-def test_adapters_come_to_a_pod_that_runs_and_go_again(tmp_path: Path, place: Place) -> None:
+def test_adapters_come_to_a_pod_that_runs_and_go_again(tmp_path: Path, place: ClusterWithFiles) -> None:
     model = version_in(place.files, "story:v1", write_tiny_model(tmp_path / "model"))
     pirate = version_in(place.files, "pirate:v1", write_tiny_adapter(tmp_path / "pirate", head_dim=8))
     cluster = place.cluster()

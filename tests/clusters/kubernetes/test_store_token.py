@@ -54,7 +54,7 @@ def test_where_files_lie_on_a_claim_nobody_needs_one() -> None:
     assert world.client.list(SECRETS, namespace="slipway").items == ()
 
 
-class Kept:
+class ClusterRowStandIn:
     """A cluster's row, whose backend is made from it as it is."""
 
     def __init__(self, **settings: Any) -> None:
@@ -82,7 +82,7 @@ class Kept:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_cluster_that_keeps_a_cache_gets_its_token_at_once_and_another_before_it_ends() -> None:
-    kept = Kept(store_url="https://slipway.example")
+    kept = ClusterRowStandIn(store_url="https://slipway.example")
     kept.let_pass(timedelta())
     first = held(kept.world)
     assert first == kept.token_of(kept.row) != ""
@@ -96,6 +96,6 @@ def test_a_cluster_that_keeps_a_cache_gets_its_token_at_once_and_another_before_
 
 @pytest.mark.django_db(transaction=True)
 def test_a_cluster_that_keeps_none_gets_no_token() -> None:
-    kept = Kept(store_url="https://slipway.example", model_files="claim")
+    kept = ClusterRowStandIn(store_url="https://slipway.example", model_files="claim")
     kept.let_pass(timedelta())
     assert kept.row.sealed_secrets == {}

@@ -12,7 +12,7 @@ from slipway import graph
 
 
 @dataclass
-class Words:
+class WordCount:
     text: list[str]
     count: int
 
@@ -25,9 +25,9 @@ class Split:
     def load(self, files: Any) -> None:
         self.is_loaded = True
 
-    def run(self, lines: list[str]) -> list[Words]:
+    def run(self, lines: list[str]) -> list[WordCount]:
         assert self.is_loaded
-        return [Words(line.split(self.mark), line.count(self.mark) + 1) for line in lines]
+        return [WordCount(line.split(self.mark), line.count(self.mark) + 1) for line in lines]
 
 
 @graph.task
@@ -98,7 +98,7 @@ def test_a_task_is_a_plain_function_or_object_outside_of_a_graph():
     split.load({})
 
     assert shout("a") == "A!"
-    assert split.run(["a-b"]) == [Words(["a", "b"], 2)]
+    assert split.run(["a-b"]) == [WordCount(["a", "b"], 2)]
 
 
 def refusals() -> dict[str, Any]:
@@ -116,7 +116,7 @@ def refusals() -> dict[str, Any]:
         g.output(shout.each(line))
 
     def unknown_input(g: graph.Graph, line: Any) -> None:
-        g.output(shout(g.input("time", Words)))
+        g.output(shout(g.input("time", WordCount)))
 
     def nobody_makes(g: graph.Graph, line: Any) -> None:
         with graph.Graph("other") as other:
@@ -131,10 +131,10 @@ def refusals() -> dict[str, Any]:
 
     return {
         "Split is loaded twice": two_loads,
-        "Words has no such field; there are: count, text": unknown_field,
+        "WordCount has no such field; there are: count, text": unknown_field,
         "value 1 of shout must be str; Split is int": wrong_type,
         "shout.each takes a list; line is str": no_list,
-        "unknown type Words": unknown_input,
+        "unknown type WordCount": unknown_input,
         "takes a value that this graph makes": nobody_makes,
         "nobody uses shout": nobody_uses,
         "use task.when": looked_into,

@@ -9,7 +9,7 @@ import pytest
 
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from tests.serving.graphs.apps import DIFFICULT
-from tests.serving.runtime.rig import Asked, service, until_ended
+from tests.serving.runtime.rig import BackgroundCall, service, until_ended
 from tests.serving.workers import RunningWorker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 def test_a_worker_serves_the_graph_of_a_file(tmp_path):
     with service(tmp_path / "app", DIFFICULT) as worker:
-        together = [Asked(worker, "/run", number) for number in range(20, 32)]
+        together = [BackgroundCall(worker, "/run", number) for number in range(20, 32)]
         assert [one.result() for one in together] == [(200, number * 10 + 1) for number in range(20, 32)]
 
         failed = httpx2.post(f"{worker.url}/run", content=b"7", timeout=30)

@@ -37,7 +37,7 @@ def pids(worker: RunningWorker) -> dict[str, int]:
     return {one["name"]: one["pid"] for one in shown if one["state"] == "ready"}
 
 
-class Asked(threading.Thread):
+class BackgroundCall(threading.Thread):
     """A request in the background."""
 
     def __init__(self, worker: RunningWorker, path: str, body: Any = None, **headers: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.serving.runtime.rig import Asked, alive, descendants, pids, service
+from tests.serving.runtime.rig import BackgroundCall, alive, descendants, pids, service
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = pytest.mark.process
@@ -93,7 +93,7 @@ def test_a_killed_process_loses_its_own_requests_and_comes_back(
     worker: RunningWorker, victim: str, stage: str
 ) -> None:
     before = pids(worker)
-    asked = [Asked(worker, *STAGES[stage])] if STAGES[stage] else []  # type: ignore[misc]
+    asked = [BackgroundCall(worker, *STAGES[stage])] if STAGES[stage] else []  # type: ignore[misc]
     if asked:
         wait_until(lambda: worker.health()[1]["in_flight"] == 1, seconds=30)
         time.sleep(0.1)
@@ -182,7 +182,7 @@ def _shared_memory() -> set[str]:
 
 def test_a_drain_finishes_a_stream_and_ends_every_process(tmp_path: Path) -> None:
     with served(tmp_path) as running:
-        asked = Asked(running, "/count", {"numbers": 100})
+        asked = BackgroundCall(running, "/count", {"numbers": 100})
         wait_until(lambda: running.health()[1]["in_flight"] == 1, seconds=30)
         all_of_them = descendants(running.process.pid)
         running.process.send_signal(signal.SIGTERM)

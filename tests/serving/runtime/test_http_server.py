@@ -21,7 +21,7 @@ from serving.runtime.errors import Problem
 from serving.runtime.http_request import HttpRequest
 from serving.runtime.http_server import HttpServer
 from serving.worker import listen
-from tests.serving.runtime.rig import Asked, service
+from tests.serving.runtime.rig import BackgroundCall, service
 from tests.serving.workers import RunningWorker, wait_until
 
 WITHIN_SECONDS = 10.0
@@ -254,11 +254,11 @@ def test_a_slow_client_keeps_its_process_waiting_and_nothing_in_memory(worker: R
 
 @pytest.mark.process
 def test_who_waits_for_a_slot_has_a_deadline_and_may_leave(worker: RunningWorker) -> None:
-    blocked = [Asked(worker, "/wait", {"seconds": 1.5}) for _ in range(2)]
+    blocked = [BackgroundCall(worker, "/wait", {"seconds": 1.5}) for _ in range(2)]
     wait_until(lambda: worker.health()[1]["in_flight"] == 2, seconds=10)
     began = time.monotonic()
     leaver = asked_in_vain(worker, "/wait", seconds=30)
-    late = Asked(worker, "/wait", {"seconds": 0}, x_slipway_timeout_ms="300")
+    late = BackgroundCall(worker, "/wait", {"seconds": 0}, x_slipway_timeout_ms="300")
     wait_until(lambda: worker.health()[1]["queue_depth"] == 2, seconds=5)
     leaver.close()
     assert late.result()[0] == 504

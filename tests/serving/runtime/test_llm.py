@@ -13,7 +13,7 @@ import pytest
 
 from slipway import serve
 from tests.serving.conftest import VLLM_READY_SECONDS
-from tests.serving.runtime.rig import Asked, pids, service
+from tests.serving.runtime.rig import BackgroundCall, pids, service
 from tests.serving.test_worker_life import is_gone
 from tests.serving.workers import PROJECT, RunningWorker, running, wait_until
 
@@ -89,7 +89,7 @@ def test_a_client_that_leaves_ends_the_generation(tmp_path: Path) -> None:
         with pytest.raises(httpx2.TimeoutException):
             httpx2.post(f"{worker.url}/ask", json={"prompt": "on and on", "tokens": 6_000}, timeout=1.0)
         # Its answer would have taken 300 s.
-        status, answer = Asked(worker, "/ask", {"prompt": "next", "tokens": 1}).result()
+        status, answer = BackgroundCall(worker, "/ask", {"prompt": "next", "tokens": 1}).result()
         assert (status, answer["text"]) == (200, "next ")
 
 

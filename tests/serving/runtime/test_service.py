@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from openapi_spec_validator import validate
 
-from tests.serving.runtime.rig import Asked, pids, service, until_ended
+from tests.serving.runtime.rig import BackgroundCall, pids, service, until_ended
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = pytest.mark.process
@@ -232,9 +232,9 @@ def test_openapi_describes_the_routes(served: RunningWorker) -> None:
     assert document["paths"]["/grow/{count}"]["post"]["parameters"][0]["schema"]["type"] == "integer"
 
 
-def blocking(served: RunningWorker) -> Asked:
+def blocking(served: RunningWorker) -> BackgroundCall:
     """A call that keeps the model at work for 1.5 s, so that others wait for it."""
-    asked = Asked(served, "/wait", {"seconds": 1.5})
+    asked = BackgroundCall(served, "/wait", {"seconds": 1.5})
     wait_until(lambda: served.health()[1]["in_flight"] == 1, seconds=30)
     time.sleep(0.1)
     return asked
@@ -242,7 +242,7 @@ def blocking(served: RunningWorker) -> Asked:
 
 def test_calls_at_the_same_time_share_a_batch(served: RunningWorker) -> None:
     blocked = blocking(served)
-    asked = [Asked(served, "/detect", {"values": [number]}) for number in range(3)]
+    asked = [BackgroundCall(served, "/detect", {"values": [number]}) for number in range(3)]
     assert [one.result() for one in asked] == [(200, {"total": 2.0 * number}) for number in range(3)]
     assert blocked.result() == (200, 1.5)
     assert served.post("/call/batches").json()["result"][-1] == 3
@@ -250,7 +250,7 @@ def test_calls_at_the_same_time_share_a_batch(served: RunningWorker) -> None:
 
 def test_a_poisoned_item_fails_alone(served: RunningWorker) -> None:
     blocked = blocking(served)
-    asked = [Asked(served, "/detect", {"values": [number]}) for number in (5, -1, 6)]
+    asked = [BackgroundCall(served, "/detect", {"values": [number]}) for number in (5, -1, 6)]
     (good, bad, other) = [one.result() for one in asked]
     assert (good, other) == ((200, {"total": 10.0}), (200, {"total": 12.0}))
     assert bad[0] == 500
@@ -379,7 +379,7 @@ def test_figures_are_counted_by_route_and_method(served: RunningWorker) -> None:
 
 def test_busy_is_the_working_share_of_the_cpu_processes(served: RunningWorker) -> None:
     wait_until(lambda: served.health()[1]["busy"] < 0.02, seconds=60, what="an idle service")
-    asked = [Asked(served, "/wait", {"seconds": 1.0}) for _ in range(2)]
+    asked = [BackgroundCall(served, "/wait", {"seconds": 1.0}) for _ in range(2)]
     assert [one.result()[0] for one in asked] == [200, 200]
     # Of 4 x 10 s: 1 s, and 2 s of the other one, which waits for its turn at the model.
     assert served.health()[1]["busy"] == pytest.approx(3.0 / 40, rel=0.4)

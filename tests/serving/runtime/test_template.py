@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.runtime.rig import Asked, pids, service
+from tests.serving.runtime.rig import BackgroundCall, pids, service
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = pytest.mark.process
@@ -108,6 +108,6 @@ def draw():
     return [random.random(), float(np.random.random())]
 """
     with service(tmp_path, source) as worker:
-        asked = [Asked(worker, "/draw") for _ in range(3)]
+        asked = [BackgroundCall(worker, "/draw") for _ in range(3)]
         drawn = [number for one in asked for number in one.result()[1]]
         assert len(set(drawn)) == 6
