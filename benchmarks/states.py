@@ -39,7 +39,7 @@ class Strategy(TextChoices):
 
 
 class PriorKind(TextChoices):
-    """What orders configurations before anything is measured of them; see `prior`."""
+    """The source of the first order of configurations, before anything is measured; see `prior`."""
 
     ROOFLINE = "roofline", _("Roofline")
     AICONFIGURATOR = "aiconfigurator", "AIConfigurator"  # untranslated

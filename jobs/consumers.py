@@ -14,7 +14,7 @@ SHOWN = ("state", "progress", "message", "attempts", "version", "status", "error
 
 
 class JobTopic(Topic):
-    """One job, by its id: state and progress."""
+    """Sends the state and the progress of a job, which its id names."""
 
     kind: ClassVar[str] = "job"
 

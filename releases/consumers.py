@@ -44,7 +44,7 @@ class ReleaseTopic(Topic):
 
 
 class ServiceTopic(Topic):
-    """One service, by its id: what both of its sides answer. Says "look again" when its condition changes."""
+    """Sends what both sides of a service answer, and "look again" when the service's condition changes."""
 
     kind: ClassVar[str] = "service"
     refresh_seconds: ClassVar[float | None] = 1.0

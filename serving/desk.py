@@ -25,7 +25,7 @@ CLIENT_CLOSED_REQUEST = 499
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCall:
-    """One call of a model. Times are nanoseconds of the machine's monotonic clock."""
+    """A call of a model. Times are nanoseconds of the machine's monotonic clock."""
 
     method: str
     sent_at: int

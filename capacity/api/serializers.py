@@ -155,7 +155,7 @@ class QueuedWorkloadSerializer(serializers.Serializer[Any]):
     {"queue": "pool-7", "cards": 16, "used": 6, "borrowed": 2, "admitted": 2, "pending": 0, "workloads": []}
 )
 class QuotaSerializer(serializers.Serializer[Any]):
-    """What Kueue says of the pool's ClusterQueue."""
+    """Kueue's words about the pool's ClusterQueue."""
 
     queue = serializers.CharField(help_text="Its LocalQueue, for jobs that others submit.")
     cards = serializers.IntegerField(help_text="Of its machines.")

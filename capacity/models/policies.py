@@ -20,7 +20,7 @@ class PolicyRows(TeamOwned["ScalingPolicy"]):
 
 
 class ScalingPolicy(models.Model):
-    """What a team set of the law of a service: a version that never changes. The latest is in force."""
+    """A version of a service's scaling law. Versions never change; the latest is in force."""
 
     member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveIntegerField(default=1)

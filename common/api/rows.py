@@ -16,7 +16,7 @@ EVENTS = {(200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, descript
 
 
 class StuckField(serializers.CharField):
-    """Of a row that the kernel keeps, which `source` names."""
+    """Fields of a row that the kernel keeps; `source` names the row."""
 
     def __init__(
         self, *, source: str = "*", help_text: str = "Reason why it is stuck; empty: it is not."

@@ -40,7 +40,7 @@ class NavItem(GuardedLink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tab(GuardedLink):
-    """One of the tabs over the pages of a nav item, where several apps have pages."""
+    """Describes a tab over the pages of a nav item, where several apps have pages."""
 
     under: str
     """The path of the nav item."""

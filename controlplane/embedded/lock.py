@@ -20,7 +20,8 @@ CLOCK_SHIFTS_SECONDS = 5.0
 
 
 class HomeLock:
-    """One stack per home. The control plane's supervisord inherits the lock: it lasts until both are gone."""
+    """Holds the lock that allows one stack per home. The control plane's supervisord inherits it: it lasts
+    until both are gone."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.lock

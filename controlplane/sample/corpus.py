@@ -31,7 +31,7 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True)
 class Passage:
-    """One paragraph of prose. `subject` is what it explains, as in `json.dumps` or the topic `assert`;
+    """Writes a paragraph of prose. `subject` is what it explains, as in `json.dumps` or the topic `assert`;
     `first` tells whether it opens its docstring, which is where the subject is explained."""
 
     subject: str

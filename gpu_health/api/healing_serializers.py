@@ -162,7 +162,7 @@ class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
 
 @example(examples.POLICY_CHANGE)
 class GpuHealingChangeSerializer(serializers.Serializer[Any]):
-    """What is not given stays."""
+    """Fields of a change; fields that are not given stay as they are."""
 
     mode = serializers.ChoiceField(choices=HealingMode.choices, required=False)
     dry_clusters = serializers.ListField(child=serializers.CharField(max_length=63), required=False)

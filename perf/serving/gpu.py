@@ -61,7 +61,7 @@ PICTURE = bytes(3 * 224 * 224)
 
 
 class ToGpu(GpuModel):
-    """One array to the GPU and one number back."""
+    """Copies an array to the GPU and reads one number back."""
 
     def load(self, files: Any) -> None:
         import torch

@@ -15,7 +15,7 @@ NOTHING = RouteTraffic(0, 0, ())
 
 @dataclass(frozen=True, slots=True)
 class RouteRow:
-    """One route of one version over the whole range."""
+    """Figures of one route of a version over the whole range."""
 
     side: str
     route: str

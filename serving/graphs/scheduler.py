@@ -52,7 +52,7 @@ class ItemEnd:
 
 @dataclass
 class Happened:
-    """What a step led to: items that are over, packed values that nobody needs any more."""
+    """Results of a step: items that are over, and packed values that nobody needs any more."""
 
     ended: list[ItemEnd] = field(default_factory=list)
     freed: list[Any] = field(default_factory=list)

@@ -35,7 +35,7 @@ class BatchRule:
 
 @dataclass(eq=False)
 class Item:
-    """One call. Times are of one monotonic clock in seconds; `deadline` may be infinite."""
+    """A call that waits for its batch. Times are seconds of a monotonic clock; `deadline` may be infinite."""
 
     id: int
     arguments: tuple[Any, ...]

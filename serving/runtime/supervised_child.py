@@ -32,8 +32,8 @@ GIVE_UP_AFTER = 8
 
 
 class Child(asyncio.Protocol):
-    """One process, started again whenever it ends. `limits`: seconds of loading and of one piece of work, and
-    bytes of memory (0: none)."""
+    """Keeps a process running: starts it again whenever it ends. `limits`: seconds of loading and of one
+    piece of work, and bytes of memory (0: none)."""
 
     def __init__(
         self,

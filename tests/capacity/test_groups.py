@@ -57,7 +57,7 @@ def test_requests_get_what_the_law_says_and_jobs_at_most_the_rest(
 
 
 class Grouped:
-    """One service of four workers whose jobs wait in a real queue."""
+    """A service of four workers whose jobs wait in a real queue."""
 
     def __init__(self, gateway: FakeGateway) -> None:
         self.scene, self.fake = Scene(), gateway

@@ -63,7 +63,7 @@ def test_addresses_that_only_this_machine_reaches_are_not_asked(settings) -> Non
 
 
 def test_requests_to_sqs_are_signed_as_amazons_own_client_signs_them() -> None:
-    """By its signer, at the same moment."""
+    """Computes the signature with botocore's signer at the same moment."""
     content, host = b'{"QueueUrl": "x"}', "sqs.eu-west-1.amazonaws.com"
     address = QueueAddress("", "eu-west-1", secret="AKID:a key:a session")
     at = datetime.now(UTC)

@@ -79,7 +79,7 @@ class Programs:
 
 
 class Ward:
-    """One machine, its cluster and a worker that heals it."""
+    """A machine, its cluster and a worker that heals it."""
 
     def __init__(self, *, team: Team | None = None, **policy: Any) -> None:
         self.clock = Clock(timezone.now())

@@ -23,7 +23,7 @@ OF_ENVIRONMENTS = sorted(name for name, one in recipes().items() if one.lock)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where environments are made, once for all tests."""
+    """Returns the folder in which environments are made, once for all tests."""
     return tmp_path_factory.mktemp("made") / "environments"
 
 

@@ -23,7 +23,7 @@ FILTERS = ("team", "service", "version", "key")
 
 
 class UsageReport(Endpoint):
-    """What clients used: requests, tokens, GPU hours and their cost."""
+    """Usage of clients: requests, tokens, GPU hours and their cost."""
 
     queryset = UsageDay.objects.all()
     serializer_class = serializers.UsageReportSerializer

@@ -48,7 +48,7 @@ class Access(Enum):
 
 
 class Scene:
-    """One caller with a role in team `ours`, and the objects that routes are tried on, made when asked for.
+    """A caller with a role in team `ours`, and the objects that routes are tried on, made when asked for.
 
     `theirs` is the same cast for a team that the caller is not in.
     """

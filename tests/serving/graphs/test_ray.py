@@ -36,7 +36,7 @@ ENVIRON = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """Of Ray's environment."""
+    """Returns the Python of Ray's environment."""
     return environment().ensure(default_environments()) / "bin" / "python"
 
 
