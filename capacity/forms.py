@@ -199,7 +199,7 @@ class ServiceQueueForm(OneServiceForm):
         max_length=1_000,
         required=False,
         label=_("Key, query or region"),
-        help_text=_("Key of a list or stream, query of a Prometheus, region of SQS."),
+        help_text=_("Key of a list or stream, query of a Prometheus, region of SQS, topic of Kafka."),
     )
     consumer_group = forms.CharField(max_length=200, required=False, label=_("Consumer group"))
     secret = forms.CharField(

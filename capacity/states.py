@@ -44,6 +44,7 @@ class QueueKind(TextChoices):
     REDIS_STREAM = "redis_stream", _("Redis stream")
     PROMETHEUS = "prometheus", _("Prometheus query")
     SQS = "sqs", _("Amazon SQS")
+    KAFKA = "kafka", _("Apache Kafka")
 
 
 class CapacityPlanKind(TextChoices):

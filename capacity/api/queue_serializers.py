@@ -43,7 +43,7 @@ class ServiceQueueWish(serializers.Serializer[Any]):
         max_length=1_000,
         required=False,
         allow_blank=True,
-        help_text="Key of a list or stream, query of a Prometheus, region of SQS.",
+        help_text="Key of a list or stream, query of a Prometheus, region of SQS, topic of Kafka.",
     )
     consumer_group = serializers.CharField(max_length=200, required=False, allow_blank=True)
     secret = serializers.CharField(

@@ -27,9 +27,9 @@ class ServiceQueue(Reconciled):
     url = models.CharField(max_length=500, blank=True)
     """Address of a queue outside of Slipway, without credentials."""
     subject = models.CharField(max_length=1_000, blank=True)
-    """Key of a list or stream, query of a Prometheus, region of SQS."""
+    """Key of a list or stream, query of a Prometheus, region of SQS, topic of Kafka."""
     consumer_group = models.CharField(max_length=200, blank=True)
-    """Of a stream."""
+    """Of a stream or topic."""
     sealed_secret = models.TextField(blank=True, editable=False)
     """See `common.sealed`; empty: none."""
     item_seconds = models.FloatField(

@@ -33,8 +33,8 @@ class QueueSample:
 
 @dataclass(frozen=True)
 class QueueAddress:
-    """The place of a queue. subject: key, query or region. consumer_group: of a stream. secret: in the
-    clear."""
+    """The place of a queue. subject: key, query, region or topic. consumer_group: of a stream or topic.
+    secret: in the clear."""
 
     url: str = ""
     subject: str = ""

@@ -1,6 +1,7 @@
 """The kinds of queues that are somebody else's; that of Slipway's own jobs has no address."""
 
 from capacity.queues.base import QueueKindSpec
+from capacity.queues.kafka import KafkaQueue
 from capacity.queues.prometheus import PrometheusQueue
 from capacity.queues.redis_queues import redis_list, redis_stream
 from capacity.queues.sqs import SqsQueue
@@ -13,4 +14,5 @@ KINDS = {
     ),
     QueueKind.PROMETHEUS: QueueKindSpec(PrometheusQueue, ("http", "https")),
     QueueKind.SQS: QueueKindSpec(SqsQueue, ("http", "https")),
+    QueueKind.KAFKA: QueueKindSpec(KafkaQueue, ("kafka", "kafka+ssl"), needs_group=True, tells_arrivals=True),
 }

@@ -1,4 +1,4 @@
-"""The answer of a Prometheus to a query: whatever somebody's exporter counts, a lag of Kafka among it.
+"""The answer of a Prometheus to a query: whatever somebody's exporter counts.
 
 https://prometheus.io/docs/prometheus/latest/querying/api/
 """

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import boto3
 import redis
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from capacity.queues.base import QueueAddress, QueueSource
 from capacity.queues.jobs import JobsOfDeployment
@@ -117,6 +118,38 @@ class PrometheusRig:
         self.put(-items)
 
 
+class KafkaRig:
+    """A consumer group on a topic of the broker that librdkafka has inside of it."""
+
+    def __init__(self) -> None:
+        self._broker = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
+        (broker,) = self._broker.list_topics(timeout=5).brokers.values()
+        self.server = f"{broker.host}:{broker.port}"
+        options = {"bootstrap.servers": self.server, "group.id": "workers", "enable.auto.commit": False}
+        self.group = Consumer(options)
+        self._taken = 0
+        self.put(2)
+        self.take(2)
+        self.source = self.open()
+        self.dead = self.open(server=DEAD)
+
+    def open(
+        self, *, server: str = "", topic: str = "pictures", group: str = "workers", secret: str = ""
+    ) -> QueueSource:
+        place = QueueAddress(f"kafka://{server or self.server}", topic, group, secret)
+        return KINDS[QueueKind.KAFKA].open(place)
+
+    def put(self, items: int) -> None:
+        for number in range(items):
+            self._broker.produce("pictures", str(number), partition=0)
+        assert self._broker.flush(5) == 0
+
+    def take(self, items: int) -> None:
+        """Kafka knows of an item in hand only once it is done."""
+        self._taken += items
+        self.group.commit(offsets=[TopicPartition("pictures", 0, self._taken)], asynchronous=False)
+
+
 class SqsRig:
     def __init__(self, server: ThreadedMotoServer) -> None:
         host, port = server.get_host_and_port()
@@ -153,6 +186,15 @@ def prometheus_rig() -> Iterator[QueueRig]:
     prometheus = Prometheus()
     with serving(prometheus) as url:
         yield PrometheusRig(prometheus, url)
+
+
+@contextmanager
+def kafka_rig() -> Iterator[KafkaRig]:
+    rig = KafkaRig()
+    try:
+        yield rig
+    finally:
+        rig.group.close()
 
 
 @contextmanager

@@ -181,16 +181,24 @@ def set_queue(
     typer_context: typer.Context,
     service: ServiceName,
     kind: Annotated[
-        str, typer.Option("--kind", help="jobs (its own), redis_list, redis_stream, prometheus or sqs.")
+        str,
+        typer.Option("--kind", help="jobs (its own), redis_list, redis_stream, prometheus, sqs or kafka."),
     ] = "jobs",
     url: Annotated[str, typer.Option("--url", help="Address of a queue outside of Slipway.")] = "",
     subject: Annotated[
-        str, typer.Option("--subject", help="Key of a list or stream, query of a Prometheus, region of SQS.")
+        str,
+        typer.Option(
+            "--subject", help="Key of a list or stream, query of a Prometheus, region of SQS, topic of Kafka."
+        ),
     ] = "",
-    group: Annotated[str, typer.Option("--consumer-group", help="Of a stream.")] = "",
+    group: Annotated[str, typer.Option("--consumer-group", help="Of a stream or topic.")] = "",
     secret_file: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="File with the password, token or KEY_ID:KEY."),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="File with the password, token, KEY_ID:KEY or MECHANISM:USER:PASSWORD.",
+        ),
     ] = None,
     item_seconds: Annotated[
         float, typer.Option(help="For which an item keeps a worker; 0: measured, where that is possible.")
