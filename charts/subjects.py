@@ -240,3 +240,4 @@ _FINDERS: Mapping[str, Callable[[str, Actor], ChartSubject | None]] = {
     "gpu": _gpu,
     "cluster": _cluster,
 }
+KINDS = tuple(_FINDERS)

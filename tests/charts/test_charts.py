@@ -10,7 +10,7 @@ from charts.marks import scaling_marks
 from charts.time_range import times_of
 from clusters.history import MinuteFigures, packed_minute
 from clusters.models import FleetMinute, Worker
-from tests.cast import person, team
+from tests.cast import api, person, team
 from tests.clusters.world import gpu_of, node_of
 from tests.releases.world import Scene
 
@@ -80,14 +80,24 @@ def test_everything_that_was_kept_has_a_page_for_those_who_may_see_it(scene: Sce
         "version": scene.service.stable_deployment,
         "service": scene.name,
     }
-    client.force_login(person("eve", **{scene.team.name: "viewer"}))
+    eve = person("eve", **{scene.team.name: "viewer"})
+    client.force_login(eve)
     for kind, name in pages.items():
         content = client.get(f"/charts/{kind}/{name}/").content.decode()
         assert "73.0%" in content, kind
         assert "0.73" in content, kind
+        figures = api(eve).get(f"charts/{kind}/{name}/?range=1h").json()
+        (charted,) = [one for one in figures["charts"] if one["name"] == "busy"]
+        assert 0.73 in charted["lines"][0]["values"], kind
+        assert len(charted["lines"][0]["values"]) == len(charted["moments"]), kind
     assert "Release #1 of" in client.get(f"/charts/service/{scene.name}/?range=24h").content.decode()
 
-    client.force_login(person("mallory", **{team("others").name: "admin"}))
+    mallory = person("mallory", **{team("others").name: "admin"})
+    client.force_login(mallory)
     for kind in ("worker", "version", "service"):
         assert client.get(f"/charts/{kind}/{pages[kind]}/").status_code == 404
+        assert api(mallory).get(f"charts/{kind}/{pages[kind]}/").status_code == 404
     assert client.get("/charts/nothing/x/").status_code == 404
+    refused = api(eve).get(f"charts/service/{scene.name}/?range=2y")
+    assert refused.status_code == 400
+    assert "range" in refused.json()["errors"]

@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.states import Role
-from clusters.models import Deployment, Worker
+from clusters.history import MinuteFigures, packed_minute
+from clusters.models import Deployment, FleetMinute, Worker
 from slipway.cli import main
 from slipway.cli.context import CliEnvironment
 from slipway.cli.nouns.logs import fresh
@@ -51,6 +52,19 @@ def test_top_lists_the_busiest_worker_first(olga: Terminal) -> None:
     ]
     assert "75%" in olga("top").out
     assert olga("--output", "json", "top", "--service", "other").document == []
+
+
+def test_history_sums_up_a_workers_minutes_and_has_each_of_them_as_json(olga: Terminal) -> None:
+    minute = int(timezone.now().timestamp() // 60) - 5
+    for ago, busy in enumerate((0.75, 0.25)):
+        minutes = {"worker:chat-1-0": MinuteFigures(busy=busy).row}
+        FleetMinute.objects.create(minute=minute - ago, packed=packed_minute(minutes))
+
+    (line,) = [one for one in olga("history", "worker", "chat-1-0").out.splitlines() if "Busy" in one]
+    assert line.split()[2:] == ["75.0%", "25.0%", "75.0%"]
+    document = olga("--output", "json", "history", "worker", "chat-1-0", "--range", "1h").document
+    known = [one for one in document["charts"][0]["lines"][0]["values"] if one is not None]
+    assert known == [0.25, 0.75]
 
 
 def test_logs_are_followed_searched_and_named_by_worker(
