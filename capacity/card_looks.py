@@ -83,12 +83,12 @@ def preemption_changes(ledger: CardLedger, preemption: Preemption) -> tuple[dict
     for name in preemption.victims:
         one = held[name]
         seconds = one.checkpoint
-        lost = None if seconds is None else round(seconds * len(one.cards))
+        lost = None if seconds is None else round(seconds * one.size)
         changes.append(
             {
                 "workload": int(name),
                 "name": ledger.workloads[int(name)].name,
-                "before": _place(ledger, one.machine, one.cards, one.pool),
+                "before": _place(ledger, one.places, one.pool),
                 "after": None,
                 "why": "preempted" if lost is not None else "preempted_without_checkpoint",
                 "lost": round(preemption.lost) if lost is None else lost,
@@ -101,7 +101,7 @@ def preemption_changes(ledger: CardLedger, preemption: Preemption) -> tuple[dict
             "workload": asks.pk,
             "name": asks.name,
             "before": None,
-            "after": _place(ledger, grant.machine, grant.cards, str(asks.pool_id)),
+            "after": _place(ledger, {one.machine: one.cards for one in grant.parts}, str(asks.pool_id)),
             "why": "its_turn",
             "lost": 0,
         }
@@ -109,6 +109,11 @@ def preemption_changes(ledger: CardLedger, preemption: Preemption) -> tuple[dict
     return tuple(changes)
 
 
-def _place(ledger: CardLedger, machine: str, cards: tuple[int, ...], pool: str) -> dict[str, Any]:
-    owner = next(str(one.pool.pk) for one in ledger.machines if one.name == machine)
-    return {"machine": machine, "cards": list(cards), "lender": owner if owner != pool else ""}
+def _place(ledger: CardLedger, cards: Mapping[str, tuple[int, ...]], pool: str) -> dict[str, Any]:
+    """Return a place as plans keep it: `rest` has the machines after the first, where there are some."""
+    owners = {one.name: str(one.pool.pk) for one in ledger.machines}
+    parts = [
+        {"machine": name, "cards": list(held), "lender": owners[name] if owners[name] != pool else ""}
+        for name, held in cards.items()
+    ]
+    return {**parts[0], "rest": parts[1:]} if parts[1:] else parts[0]

@@ -16,9 +16,14 @@ def place_in_words(place: Any) -> str:
     """Workers, or a machine with its cards; nothing: the queue."""
     if place is None:
         return _("queue")
-    return (
-        f"{place['machine']} {cards_in_words(place['cards'])}" if isinstance(place, Mapping) else str(place)
-    )
+    if not isinstance(place, Mapping):
+        return str(place)
+    return "; ".join(f"{one['machine']} {cards_in_words(one['cards'])}" for one in parts_of(place))
+
+
+def parts_of(place: Any) -> list[Mapping[str, Any]]:
+    """Return the machines of a place of a workload, each with its cards; none: the queue."""
+    return [] if place is None else [place, *place.get("rest", ())]
 
 
 def cards_in_words(cards: list[int]) -> str:

@@ -139,6 +139,7 @@ def needed_by_wait(pool: Pool, ledger: CardLedger, now: datetime) -> int:
         and one.state == WorkloadState.QUEUED
         and not one.held_by
         and one.state_since <= before
+        and one.machines == 1
         and one.cards <= free
     ]
     return min(waiting, default=0)
@@ -187,7 +188,8 @@ def _nodes(
 def _is_movable(workload: Workload, ledger: CardLedger | None) -> bool:
     is_moving = ledger is not None and workload.pk in ledger.moving
     can_give_way = workload.is_preemptible and (workload.writes_checkpoints or workload.may_lose_work)
-    return can_give_way and not is_moving and workload.state == WorkloadState.RUNNING
+    is_alone = workload.machines == 1  # the parts of one over several machines go together
+    return can_give_way and is_alone and not is_moving and workload.state == WorkloadState.RUNNING
 
 
 def _cost(workload: Workload, cards: int, now: datetime | None) -> float:

@@ -1,6 +1,6 @@
 """Machines of pools with their cards: who holds which, who lent it, and who waits. Nothing is written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from capacity.changes import parts_of
 from capacity.models import Allocation, CapacityPlan, CardLayout, Pool, Workload
 from capacity.planning.lending import (
     HeldCards,
@@ -92,13 +93,17 @@ class CardLedger:
         return [machine for machine in self.machines if machine.pool.pk == pool.pk]
 
     def held(self) -> list[HeldCards]:
-        cards: dict[int, tuple[str, list[int]]] = {}
+        cards: dict[int, dict[str, list[int]]] = {}
         for machine in self.machines:
             for card, workload in machine.holders.items():
-                cards.setdefault(workload.pk, (machine.name, []))[1].append(card)
+                cards.setdefault(workload.pk, {}).setdefault(machine.name, []).append(card)
         return [
-            _held(self.workloads[pk], machine, tuple(sorted(numbers)), is_moving=pk in self.moving)
-            for pk, (machine, numbers) in cards.items()
+            _held(
+                self.workloads[pk],
+                [(machine, tuple(sorted(numbers))) for machine, numbers in places.items()],
+                is_moving=pk in self.moving,
+            )
+            for pk, places in cards.items()
         ]
 
     def limits(self) -> list[LendingPool]:
@@ -148,9 +153,9 @@ def ledger_of(cluster: Cluster) -> CardLedger:
     for plan in running.exclude(kind=CapacityPlanKind.WORKERS):
         for change in plan.changes:
             moving.add(change["workload"])
-            if change["after"]:
-                promised = kept.setdefault(change["after"]["machine"], {})
-                promised |= dict.fromkeys(change["after"]["cards"], change["workload"])
+            for place in parts_of(change["after"]):
+                promised = kept.setdefault(place["machine"], {})
+                promised |= dict.fromkeys(place["cards"], change["workload"])
     divided = divided_cards(pools.values())
     machines = [
         replace(
@@ -259,14 +264,15 @@ def _why_closed(node: Node, *, is_ill: bool) -> str:
     return "cordoned" if node.is_cordoned or node.operation != NodeOperation.NONE else ""
 
 
-def _held(workload: Workload, machine: str, cards: tuple[int, ...], *, is_moving: bool) -> HeldCards:
+def _held(workload: Workload, places: Sequence[tuple[str, tuple[int, ...]]], *, is_moving: bool) -> HeldCards:
     """Idle is not known of a process: whoever holds cards counts as at work."""
     started = workload.started_at or workload.state_since
     return HeldCards(
         name=str(workload.pk),
         pool=str(workload.pool_id),
-        machine=machine,
-        cards=cards,
+        machine=places[0][0],
+        cards=places[0][1],
+        rest=tuple(places[1:]),
         priority=workload.priority,
         checkpoint=since_checkpoint(workload) if workload.writes_checkpoints else None,
         lossy=workload.may_lose_work,
@@ -301,6 +307,7 @@ def _waiting(workload: Workload) -> WaitingWorkload:
         name=str(workload.pk),
         pool=str(workload.pool_id),
         cards=workload.cards,
+        machines=workload.machines,
         priority=workload.priority,
         since=workload.created_at.timestamp(),
         seconds=seconds,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from accounts.resource_pages import NewTeamRowForm, ResourceColumn, ResourceVerb, TeamResource
 from accounts.states import Right
 from capacity.filters import WorkloadFilter
-from capacity.models import MOST_CARDS, Workload
+from capacity.models import MOST_CARDS, MOST_WORKLOAD_MACHINES, Workload
 from capacity.selectors import pool_named
 from capacity.services import workloads as workload_services
 from capacity.states import HOLDING, WorkloadKind, WorkloadState
@@ -26,6 +26,14 @@ class NewWorkload(NewTeamRowForm):
         help_text=gettext_lazy("Program and arguments, quoted as in a shell; no shell runs them."),
     )
     cards = forms.IntegerField(min_value=1, max_value=MOST_CARDS, initial=1, label=gettext_lazy("Cards"))
+    machines = forms.IntegerField(
+        min_value=1,
+        max_value=MOST_WORKLOAD_MACHINES,
+        initial=1,
+        required=False,
+        label=gettext_lazy("Machines"),
+        help_text=gettext_lazy("It starts on all of them at once, with so many cards of each."),
+    )
     priority = forms.IntegerField(initial=0, required=False, label=gettext_lazy("Priority"))
     image = forms.CharField(
         max_length=300,
@@ -45,13 +53,16 @@ class NewWorkload(NewTeamRowForm):
         min_value=1, required=False, label=gettext_lazy("Expected duration (s)")
     )
 
-    field_order = ("name", "team", "pool", "kind", "command", "cards", "priority")
+    field_order = ("name", "team", "pool", "kind", "command", "cards", "machines", "priority")
 
     def clean_command(self) -> list[str]:
         try:
             return shlex.split(self.cleaned_data["command"])
         except ValueError as error:
             raise forms.ValidationError(_("Close the quotes: %(fault)s.") % {"fault": error}) from None
+
+    def clean_machines(self) -> int:
+        return int(self.cleaned_data["machines"] or 1)
 
     def clean_priority(self) -> int:
         return int(self.cleaned_data["priority"] or 0)
@@ -78,6 +89,7 @@ PAGES = TeamResource(
         ResourceColumn(gettext_lazy("State"), "state", badges="workload"),
         ResourceColumn(gettext_lazy("Pool"), "pool.name"),
         ResourceColumn(gettext_lazy("Cards"), "cards"),
+        ResourceColumn(gettext_lazy("Machines"), "machines"),
         ResourceColumn(gettext_lazy("Priority"), "priority"),
         ResourceColumn(gettext_lazy("Runs"), "runs"),
         ResourceColumn(gettext_lazy("Last checkpoint"), "checkpoint_at"),

@@ -2,7 +2,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from capacity.models import MOST_CARDS, Allocation, Workload
+from capacity.models import MOST_CARDS, MOST_WORKLOAD_MACHINES, Allocation, Workload
 from capacity.states import WorkloadKind, WorkloadState
 from common.api.examples import example
 
@@ -16,6 +16,7 @@ WISH = {
     "image": "",
     "claim": "",
     "cards": 8,
+    "machines": 1,
     "priority": 0,
     "is_preemptible": True,
     "writes_checkpoints": True,
@@ -103,7 +104,13 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
     claim = serializers.CharField(
         max_length=63, required=False, allow_blank=True, help_text="Volume claim for its checkpoints."
     )
-    cards = serializers.IntegerField(min_value=1, max_value=MOST_CARDS, help_text="Of one machine.")
+    cards = serializers.IntegerField(min_value=1, max_value=MOST_CARDS, help_text="Of each of its machines.")
+    machines = serializers.IntegerField(
+        min_value=1,
+        max_value=MOST_WORKLOAD_MACHINES,
+        required=False,
+        help_text="On which it runs at once, with so many cards of each.",
+    )
     priority = serializers.IntegerField(required=False)
     is_preemptible = serializers.BooleanField(required=False)
     writes_checkpoints = serializers.BooleanField(

@@ -12,6 +12,7 @@ from capacity.models.pools import PoolMember as PoolMember
 from capacity.models.pools import PoolRows as PoolRows
 from capacity.models.queues import ServiceQueue as ServiceQueue
 from capacity.models.workloads import MOST_CARDS as MOST_CARDS
+from capacity.models.workloads import MOST_WORKLOAD_MACHINES as MOST_WORKLOAD_MACHINES
 from capacity.models.workloads import Allocation as Allocation
 from capacity.models.workloads import CardSample as CardSample
 from capacity.models.workloads import Workload as Workload

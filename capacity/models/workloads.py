@@ -13,6 +13,7 @@ from common import clock
 from common.reconcile import Reconciled
 
 MOST_CARDS = 64
+MOST_WORKLOAD_MACHINES = 64
 
 
 class WorkloadRows(TeamOwned["Workload"]):
@@ -31,7 +32,11 @@ class Workload(TeamRow, Reconciled):
     claim = models.CharField(max_length=63, blank=True)
     """Volume claim for its checkpoints; blank: it has another place. A process has a directory."""
     cards = models.PositiveSmallIntegerField(validators=[MinValueValidator(1), MaxValueValidator(MOST_CARDS)])
-    """Of one machine."""
+    """Of one machine; of each, where there are several."""
+    machines = models.PositiveSmallIntegerField(
+        default=1, db_default=1, validators=[MinValueValidator(1), MaxValueValidator(MOST_WORKLOAD_MACHINES)]
+    )
+    """On which it runs at once, one part of it on each: it starts on all of them, or not at all."""
     priority = models.IntegerField(default=0)
     is_preemptible = models.BooleanField(default=True)
     writes_checkpoints = models.BooleanField(default=True)

@@ -1,8 +1,9 @@
 """Pools that lend cards to each other: who starts where, who gives way, who waits, and for how long."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from typing import Any
 
 from capacity.planning.errors import PlanningError
 from capacity.planning.reclaiming import Reclaim, RunningWorkload, reclaim
@@ -40,7 +41,8 @@ class HeldCards:
     """A workload with the cards that it holds.
 
     checkpoint: seconds since its last one, None: it writes none. lossy: it may end without one. ends: when
-    it is expected to end, in seconds. moving: it starts, or gives way already.
+    it is expected to end, in seconds. moving: it starts, or gives way already. rest: machines after the first
+    with its cards there, of a workload over several.
     """
 
     name: str
@@ -55,11 +57,21 @@ class HeldCards:
     moving: bool = False
     started: float = 0.0
     ends: float = inf
+    rest: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Return its cards by machine."""
+        return dict(((self.machine, self.cards), *self.rest))
+
+    @property
+    def size(self) -> int:
+        return sum(len(cards) for cards in self.places.values())
 
 
 @dataclass(frozen=True)
 class WaitingWorkload:
-    """A workload that wants cards of one machine.
+    """A workload that wants cards of one machine, or of each of several: all at once, or none.
 
     seconds: for which it will hold them, infinity where nobody knows. gives_way: it can be preempted, without
     which it borrows nothing.
@@ -72,16 +84,23 @@ class WaitingWorkload:
     since: float = 0.0
     seconds: float = inf
     gives_way: bool = True
+    machines: int = 1
 
 
 @dataclass(frozen=True)
 class CardGrant:
-    """Cards for a workload. lender: the pool that owns them, empty where it is the workload's own."""
+    """Cards for a workload. lender: the pool that owns them, empty where it is the workload's own. rest:
+    those of further machines."""
 
     workload: str
     machine: str
     cards: tuple[int, ...]
     lender: str = ""
+    rest: tuple["CardGrant", ...] = ()
+
+    @property
+    def parts(self) -> tuple["CardGrant", ...]:
+        return (replace(self, rest=()), *self.rest)
 
 
 @dataclass(frozen=True)
@@ -139,7 +158,7 @@ class _Round:
         self.borrowed = dict.fromkeys(self.pools, 0)
         self.lent = dict.fromkeys(self.pools, 0)
         for one in self.held.values():
-            self._count(one.pool, one.machine, len(one.cards))
+            self._count_all(one)
         self.queued = {workload.pool for workload in self.waiting}
         self.reserved: dict[str, tuple[str, float]] = {}
 
@@ -162,18 +181,20 @@ class _Round:
                 raise PlanningError("pool", f"{name} is of the pool {pool}, which is unknown.")
         taken: set[tuple[str, int]] = set()
         for one in self.held.values():
-            if one.machine not in self.machines:
-                raise PlanningError("machine", f"{one.name} holds cards of {one.machine}, which is unknown.")
-            cards = {(one.machine, card) for card in one.cards}
-            free = {(one.machine, card) for card in self.machines[one.machine].free}
-            if cards & (taken | free):
-                raise PlanningError("cards", f"A card of {one.machine} is held twice.")
-            taken |= cards
+            for machine, numbers in one.places.items():
+                if machine not in self.machines:
+                    raise PlanningError("machine", f"{one.name} holds cards of {machine}, which is unknown.")
+                cards = {(machine, card) for card in numbers}
+                free = {(machine, card) for card in self.machines[machine].free}
+                if cards & (taken | free):
+                    raise PlanningError("cards", f"A card of {machine} is held twice.")
+                taken |= cards
         for workload in self.waiting:
-            if workload.cards < 1:
-                raise PlanningError(
-                    "cards", f"{workload.name} wants {workload.cards} cards: ask for one or more."
-                )
+            for wanted in ("cards", "machines"):
+                if (count := getattr(workload, wanted)) < 1:
+                    raise PlanningError(
+                        wanted, f"{workload.name} wants {count} {wanted}: ask for one or more."
+                    )
 
     def _count(self, pool: str, machine: str, cards: int) -> None:
         if (owner := self.machines[machine].pool) == pool:
@@ -181,6 +202,10 @@ class _Round:
         else:
             self.borrowed[pool] += cards
             self.lent[owner] += cards
+
+    def _count_all(self, one: HeldCards, sign: int = 1) -> None:
+        for machine, cards in one.places.items():
+            self._count(one.pool, machine, sign * len(cards))
 
     def _need(self, workload: WaitingWorkload, machine: LendingMachine) -> int:
         return machine.cards if self.pools[workload.pool].whole else workload.cards
@@ -200,16 +225,35 @@ class _Round:
         )
 
     def _on_free_cards(self, workload: WaitingWorkload) -> CardGrant | None:
+        """Take free cards of as many machines as it wants, or none at all."""
+        undo = self._books()
+        parts: list[CardGrant] = []
+        while len(parts) < workload.machines:
+            if (part := self._free_part(workload, {one.machine for one in parts})) is None:
+                self._restore(undo)
+                return None
+            parts.append(part)
+        return replace(parts[0], rest=tuple(parts[1:]))
+
+    def _free_part(self, workload: WaitingWorkload, chosen: Collection[str]) -> CardGrant | None:
         """The fullest machine that takes it, its own pool's first. Who waits lends nothing meanwhile."""
         fits = [
             (machine.pool != workload.pool, len(self.free[name]), name)
             for name, machine in self.machines.items()
-            if len(self.free[name]) >= self._need(workload, machine)
+            if name not in chosen
+            and len(self.free[name]) >= self._need(workload, machine)
             and (machine.pool == workload.pool or machine.pool not in self.queued)
             and self._may_hold(workload, machine)
             and self._ends_in_time(workload, name)
         ]
         return self._take(workload, self.machines[min(fits)[2]]) if fits else None
+
+    def _books(self) -> tuple[Any, ...]:
+        free = {name: list(cards) for name, cards in self.free.items()}
+        return free, dict(self.own), dict(self.borrowed), dict(self.lent), dict(self.held)
+
+    def _restore(self, books: tuple[Any, ...]) -> None:
+        self.free, self.own, self.borrowed, self.lent, self.held = books
 
     def _ends_in_time(self, workload: WaitingWorkload, machine: str) -> bool:
         reserved = self.reserved.get(machine)
@@ -225,17 +269,45 @@ class _Round:
         return CardGrant(workload.name, machine.name, tuple(sorted(cards)), lender)
 
     def _by_preemption(self, workload: WaitingWorkload) -> Preemption | None:
-        """On its own machines, and among borrowers on those of others: never of a lender itself."""
+        """Free cards where there are some, and else those of whoever gives way: all of them, or none."""
+        undo = self._books()
+        parts: list[CardGrant] = []
+        victims: list[HeldCards] = []
+        lost = 0.0
+        while len(parts) < workload.machines:
+            chosen = {one.machine for one in parts}
+            if (part := self._free_part(workload, chosen)) is not None:
+                parts.append(part)
+                continue
+            if (found := self._cheapest(workload, chosen)) is None:
+                self._restore(undo)
+                return None
+            for name in found.victims:
+                victim = self.held[name]
+                victims.append(victim)
+                self._count_all(victim, -1)
+                for machine, cards in victim.places.items():
+                    self.free[machine] += cards
+                self.held[name] = replace(victim, cards=(), rest=(), moving=True)
+            lost += found.lost
+            parts.append(self._take(workload, self.machines[found.node]))
+        # The victims still hold them: whatever is left over is free once they are gone.
+        self.free |= {machine: [] for victim in victims for machine in victim.places}
+        grant = replace(parts[0], rest=tuple(parts[1:]))
+        return Preemption(tuple(one.name for one in victims), grant, lost)
+
+    def _cheapest(self, workload: WaitingWorkload, chosen: Collection[str]) -> Reclaim | None:
+        """One of its own machines, or one of others with borrowers on it: never of a lender itself."""
         found: list[tuple[tuple[float, float, float, str], Reclaim]] = []
         for name, machine in self.machines.items():
             need = self._need(workload, machine)
             is_own = machine.pool == workload.pool
-            if name in self.reserved or workload.cards > machine.cards:
+            if name in self.reserved or name in chosen or workload.cards > machine.cards:
                 continue
             candidates = [
-                self._running(one)
+                self._running(one, name)
                 for one in self.held.values()
-                if one.machine == name and not one.moving and (is_own or one.pool != machine.pool)
+                if name in one.places and not one.moving and (is_own or one.pool != machine.pool)
             ]
             owner = is_own and self.own[workload.pool] + need <= self.pools[workload.pool].guarantee
             one = reclaim(
@@ -243,29 +315,30 @@ class _Round:
             )
             if one is None or not one.victims:
                 continue
-            back = sum(len(self.held[v].cards) for v in one.victims if self.held[v].pool != machine.pool)
-            if self._may_hold(workload, machine, coming_back=back):
+            if self._may_hold(workload, machine, coming_back=self._coming_back(one.victims, machine.pool)):
                 found.append(((not is_own, one.lost, len(one.victims), name), one))
-        if not found:
-            return None
-        _, best = min(found, key=lambda pair: pair[0])
-        for name in best.victims:
-            victim = self.held[name]
-            self._count(victim.pool, victim.machine, -len(victim.cards))
-            self.free[victim.machine] += victim.cards
-            self.held[name] = replace(victim, cards=(), moving=True)
-        grant = self._take(workload, self.machines[best.node])
-        # Its victims still hold them: whatever is left over is free once they are gone.
-        self.free[best.node] = [] if best.victims else self.free[best.node]
-        return Preemption(best.victims, grant, best.lost)
+        return min(found, key=lambda pair: pair[0])[1] if found else None
 
-    def _running(self, one: HeldCards) -> RunningWorkload:
+    def _coming_back(self, victims: Iterable[str], lender: str) -> int:
+        """Return the cards of the lender's machines that these hold, and give back."""
+        held = [self.held[name] for name in victims]
+        return sum(
+            len(cards)
+            for one in held
+            if one.pool != lender
+            for machine, cards in one.places.items()
+            if self.machines[machine].pool == lender
+        )
+
+    def _running(self, one: HeldCards, machine: str) -> RunningWorkload:
+        cards = len(one.places[machine])
         return RunningWorkload(
             name=one.name,
-            node=one.machine,
-            cards=len(one.cards),
+            node=machine,
+            cards=cards,
+            elsewhere=one.size - cards,
             idle=one.idle,
-            borrowed=self.machines[one.machine].pool != one.pool,
+            borrowed=self.machines[machine].pool != one.pool,
             priority=one.priority,
             checkpoint=one.checkpoint,
             lossy=one.lossy,
@@ -274,21 +347,24 @@ class _Round:
         )
 
     def _reserve(self, workload: WaitingWorkload) -> str:
-        """Keep the machine of its pool where it can start first; shorter ones may use it until then."""
+        """Keep the machines of its pool where it can start first; shorter ones may use them until then."""
         own = [m for m in self.machines.values() if m.pool == workload.pool and m.name not in self.reserved]
         able = [machine for machine in own if workload.cards <= machine.cards]
-        if not able:
-            big_enough = any(workload.cards <= machine.cards for machine in self.machines.values())
-            return "no_room" if big_enough else "too_large"
-        at, _, name = min((self._free_at(workload, m), -len(self.free[m.name]), m.name) for m in able)
-        self.reserved[name] = (workload.name, at)
+        if len(able) < workload.machines:
+            big_enough = sum(workload.cards <= machine.cards for machine in self.machines.values())
+            return "no_room" if big_enough >= workload.machines else "too_large"
+        first = sorted((self._free_at(workload, m), -len(self.free[m.name]), m.name) for m in able)
+        chosen = first[: workload.machines]
+        self.reserved |= {name: (workload.name, chosen[-1][0]) for _at, _free, name in chosen}
         return "reserved"
 
     def _free_at(self, workload: WaitingWorkload, machine: LendingMachine) -> float:
         room, need = len(self.free[machine.name]), self._need(workload, machine)
-        holders = [one for one in self.held.values() if one.machine == machine.name]
+        if room >= need:
+            return self.now
+        holders = [one for one in self.held.values() if machine.name in one.places]
         for one in sorted(holders, key=lambda one: one.ends):
-            room += len(one.cards)
+            room += len(one.places[machine.name])
             if room >= need:
                 return max(one.ends, self.now)
         return inf

@@ -12,6 +12,7 @@ class RunningWorkload:
 
     borrowed: it holds more than its pool's guarantee. priority: higher outranks lower. checkpoint: seconds
     since its last one, None if it wrote none. lossy: its policy lets it end without one. started: seconds.
+    elsewhere: cards of other nodes that it holds too.
     """
 
     name: str
@@ -24,10 +25,13 @@ class RunningWorkload:
     lossy: bool
     started: float
     preemptible: bool = True
+    elsewhere: int = 0
 
     def lost(self, now: float) -> float:
         """The work that preemption loses, in card-seconds."""
-        return self.cards * (now - self.started if self.checkpoint is None else self.checkpoint)
+        return (self.cards + self.elsewhere) * (
+            now - self.started if self.checkpoint is None else self.checkpoint
+        )
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from capacity.changes import parts_of
 from capacity.models import CapacityPlan, CapacityStop, Workload
 from capacity.planning.lending import CardGrant
 from capacity.services.workloads import ask_to_give_way, call_back, grant_cards
@@ -106,13 +107,11 @@ class AcquireCards(CardMove):
 
     def change(self, row: CapacityPlan, change: Any, workload: Workload, now: datetime) -> None:
         if change["after"] and workload.state == WorkloadState.QUEUED:
-            after = change["after"]
-            lender = after.get("lender", "")
-            grant_cards(
-                workload,
-                CardGrant(str(workload.pk), after["machine"], tuple(after["cards"]), lender),
-                now=now,
-            )
+            parts = [
+                CardGrant(str(workload.pk), one["machine"], tuple(one["cards"]), one.get("lender", ""))
+                for one in parts_of(change["after"])
+            ]
+            grant_cards(workload, replace(parts[0], rest=tuple(parts[1:])), now=now)
 
     def observe(self, row: CapacityPlan, operation: Operation) -> CardMoveLook:
         coming = [change["workload"] for change in row.changes if change["after"]]

@@ -85,19 +85,20 @@ class StartRun(RunStep):
     name = "start"
 
     def act(self, row: Workload, operation: Operation) -> None:
-        held = list(row.allocations.all())
+        held = list(row.allocations.select_related("lender"))
         if row.pool.admission == WorkloadAdmission.KUEUE:
             self._start(row, self._spec(row, queue=quota_name(row.pool), priority=row.priority))
             return
         if not held:
             return
-        declared = {one["machine"] for one in row.pool.inventory}
-        lender = held[0].lender
-        if lender is not None:
-            declared |= {one["machine"] for one in lender.inventory}
-        is_simulated = held[0].machine in declared
-        visible = () if is_simulated else tuple(one.card for one in held)
-        self._start(row, self._spec(row, machine=held[0].machine, visible=visible))
+        pools = [row.pool, *(one.lender for one in held if one.lender is not None)]
+        declared = {one["machine"] for pool in pools for one in pool.inventory}
+        places: dict[str, tuple[int, ...]] = {}
+        for one in held:
+            visible = () if one.machine in declared else (one.card,)
+            places[one.machine] = (*places.get(one.machine, ()), *visible)
+        (machine, cards), *rest = places.items()
+        self._start(row, self._spec(row, machine=machine, visible=cards, rest=tuple(rest)))
 
     def _spec(self, row: Workload, **place: Any) -> WorkloadSpec:
         return WorkloadSpec(
@@ -105,6 +106,7 @@ class StartRun(RunStep):
             run=row.runs,
             argv=tuple(row.command),
             cards=row.cards,
+            machines=row.machines,
             image=row.image,
             claim=row.claim,
             checkpoint_seconds=row.checkpoint_seconds if row.writes_checkpoints else 0,
@@ -217,7 +219,7 @@ def _back(row: Workload, now: datetime, save: dict[str, Any], why: str) -> StepO
     worked = (now - row.started_at).total_seconds() if row.started_at else 0.0
     columns = {
         **save,
-        "lost_seconds": row.lost_seconds + lost * row.cards,
+        "lost_seconds": row.lost_seconds + lost * row.cards * row.machines,
         "worked_seconds": row.worked_seconds + max(0.0, worked - lost),
     }
     return _over(row, WorkloadState.QUEUED, now, columns, why)

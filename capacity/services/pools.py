@@ -11,6 +11,7 @@ from accounts import team_rows
 from accounts.models import Team
 from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
+from capacity.changes import parts_of
 from capacity.disruption import blocked
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
@@ -261,14 +262,13 @@ def _refuse_taken_cards(row: CapacityPlan) -> None:
     """Raises PlanNotOpen where somebody else holds by now what the plan took from a workload."""
     moved = [change["workload"] for change in row.changes]
     for change in row.changes:
-        if (place := change["before"]) is None:
-            continue
-        taken = Allocation.objects.filter(
-            cluster=row.pool.cluster_id, machine=place["machine"], card__in=place["cards"]
-        )
-        if other := taken.exclude(workload__in=moved).select_related("workload").first():
-            held = _("%(holder)s holds %(card)s now.")
-            raise PlanNotOpen(held % {"holder": other.workload, "card": other})
+        for place in parts_of(change["before"]):
+            taken = Allocation.objects.filter(
+                cluster=row.pool.cluster_id, machine=place["machine"], card__in=place["cards"]
+            )
+            if other := taken.exclude(workload__in=moved).select_related("workload").first():
+                held = _("%(holder)s holds %(card)s now.")
+                raise PlanNotOpen(held % {"holder": other.workload, "card": other})
 
 
 def _refuse_while_stopped() -> None:

@@ -71,7 +71,6 @@ def grant_cards(workload: Workload, grant: CardGrant, *, now: datetime) -> bool:
     began.worked_seconds = workload.worked_seconds
     ends = ends_at(began)
     until = datetime.fromtimestamp(ends, UTC) if ends < float("inf") else None
-    lender = int(grant.lender) if grant.lender else None
     try:
         with transaction.atomic():
             if CapacityStop.now().is_on:
@@ -88,14 +87,19 @@ def grant_cards(workload: Workload, grant: CardGrant, *, now: datetime) -> bool:
             )
             if not is_first:
                 return False
-            for card in grant.cards:
-                Allocation.objects.create(
-                    cluster=cluster, machine=grant.machine, card=card, workload=workload, lender_id=lender,
-                    since=now, lease_until=until,
-                )  # fmt: skip
-            detail = {"machine": grant.machine, "cards": list(grant.cards), "lender": lender}
+            detail = []
+            for part in grant.parts:
+                lender = int(part.lender) if part.lender else None
+                detail.append({"machine": part.machine, "cards": list(part.cards), "lender": lender})
+                for card in part.cards:
+                    Allocation.objects.create(
+                        cluster=cluster, machine=part.machine, card=card, workload=workload, lender_id=lender,
+                        since=now, lease_until=until,
+                    )  # fmt: skip
             actor = Actor.system("capacity")
-            audit.record(actor, "workload.start", subject=workload, detail=detail, team_id=workload.team_id)
+            audit.record(
+                actor, "workload.start", subject=workload, detail={"places": detail}, team_id=workload.team_id
+            )
             _tell(workload)
     except IntegrityError:
         return False

@@ -20,6 +20,11 @@ class WorkloadSpec:
     machine: str = ""
     visible: tuple[int, ...] = ()
     """Numbers of the cards that a process may see; empty: those of its machine are not ours to number."""
+    machines: int = 1
+    """On each of which one part of it runs: all of them at once. The variables `SLIPWAY_RANK` (from 0),
+    `SLIPWAY_MACHINES` and `SLIPWAY_LEADER` (host of rank 0) tell a part of the others."""
+    rest: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Machines after the first, by rank, with the visible cards there."""
     image: str = ""
     claim: str = ""
     checkpoint_seconds: int = 0
@@ -28,6 +33,10 @@ class WorkloadSpec:
     """Name of the quota whose holder decides when it runs, and where; empty: it runs on `machine` at once."""
     priority: int = 0
     """Its priority in that queue."""
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        return ((self.machine, self.visible), *self.rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Pools lend cards to each other over ten thousand worlds that nobody chose by hand."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -48,6 +49,7 @@ class Cluster:
                 float(random.randint(0, 5)),
                 random.choice([5.0, 30.0, inf]),
                 random.random() < 0.8,
+                machines=random.choice([1, 1, 1, 2]),
             )
             for index in range(random.randint(2, 9))
         }
@@ -57,7 +59,7 @@ class Cluster:
 
     @property
     def machines(self) -> list[LendingMachine]:
-        taken = {(one.machine, card) for one in self.held.values() for card in one.cards}
+        taken = set(_cards(self.held.values()))
         return [
             LendingMachine(
                 name, self.owner[name], cards, tuple(c for c in range(cards) if (name, c) not in taken)
@@ -85,7 +87,7 @@ class Cluster:
             self.held[job.name] = HeldCards(
                 job.name, job.pool, grant.machine, grant.cards, job.priority,
                 checkpoint=0.0 if job.gives_way else None, preemptible=job.gives_way, started=self.now,
-                ends=self.now + job.seconds,
+                ends=self.now + job.seconds, rest=tuple((one.machine, one.cards) for one in grant.rest),
             )  # fmt: skip
 
     def pass_(self) -> None:
@@ -101,36 +103,45 @@ class Cluster:
         pools = {pool.name: pool for pool in self.pools}
         lender_waits = {job.pool for job in self.waiting()}
         self.apply(plan)
-        cards = [(one.machine, card) for one in after.held.values() for card in one.cards]
+        cards = _cards(after.held.values())
         assert len(cards) == len(set(cards)), "a card is held twice"
         for preemption in plan.preemptions:
             asks = self.jobs[preemption.grant.workload]
             for name in preemption.victims:
                 victim = before[name]
                 assert victim.preemptible
-                owner = self.owner[victim.machine]
-                assert victim.pool != owner or (asks.pool == owner and victim.priority < asks.priority)
-                assert victim.priority < asks.priority or asks.pool == owner
+                owners = {self.owner[machine] for machine in victim.places}
+                within = {victim.pool} & owners and (asks.pool != victim.pool)
+                assert not within or len(owners) > 1, "the owner of its machines keeps them"
+                assert victim.priority < asks.priority or (asks.pool in owners and asks.pool != victim.pool)
         for grant in plan.starts:
-            assert not grant.lender or grant.lender not in lender_waits, "who waits lends nothing"
-        for grant in [*plan.starts, *(one.grant for one in plan.preemptions)]:
+            assert not {one.lender for one in grant.parts} & lender_waits, "who waits lends nothing"
+        grants = [*plan.starts, *(one.grant for one in plan.preemptions)]
+        for grant in grants:
+            job = self.jobs[grant.workload]
+            assert len({one.machine for one in grant.parts}) == job.machines, "all at once, or none"
+        for grant in [part for one in grants for part in one.parts]:
             job, owner = self.jobs[grant.workload], self.owner[grant.machine]
             assert len(grant.cards) == (self.cards[grant.machine] if pools[job.pool].whole else job.cards)
             if owner != job.pool:
                 borrowed = sum(
-                    len(one.cards)
+                    one.pool == job.pool != self.owner[machine]
                     for one in self.held.values()
-                    if one.pool == job.pool != self.owner[one.machine]
+                    for machine, _card in _cards([one])
                 )
                 lent = sum(
-                    len(one.cards)
+                    one.pool != owner and self.owner[machine] == owner
                     for one in self.held.values()
-                    if one.pool != owner and self.owner[one.machine] == owner
+                    for machine, _card in _cards([one])
                 )
                 borrowing, lending = pools[job.pool].borrowing, pools[owner].lending
                 assert job.gives_way
                 assert borrowing is None or borrowed <= borrowing
                 assert lending is None or lent <= lending
+
+
+def _cards(held: Iterable[HeldCards]) -> list[tuple[str, int]]:
+    return [(machine, card) for one in held for machine, cards in one.places.items() for card in cards]
 
 
 @pytest.mark.parametrize("worlds", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
@@ -166,7 +177,8 @@ def test_whoever_gave_way_goes_on_later_and_all_work_ends(worlds: int) -> None:
         possible = {
             name
             for name, job in world.jobs.items()
-            if any(job.cards <= cards and world.owner[m] == job.pool for m, cards in world.cards.items())
+            if sum(job.cards <= cards and world.owner[m] == job.pool for m, cards in world.cards.items())
+            >= job.machines
         }
         for _round in range(200):
             world.check(world.plan())
@@ -214,6 +226,28 @@ def test_a_workload_that_writes_no_checkpoint_neither_borrows_nor_gives_way_unle
     assert not plan_lending(full, _two(), [held], urgent, 100).preemptions
     lossy = plan_lending(full, _two(), [replace(held, lossy=True)], urgent, 100)
     assert lossy.preemptions[0].lost == 800
+
+
+def test_a_workload_over_two_machines_gets_all_of_its_cards_at_once_or_none() -> None:
+    machines = [LendingMachine(name, "training", 8, tuple(range(8))) for name in "ab"]
+    pool = [LendingPool("training", 16)]
+    gang = WaitingWorkload("gang", "training", 8, priority=1, machines=2)
+    (grant,) = plan_lending(machines, pool, [], [gang], 0).starts
+    assert [(one.machine, len(one.cards)) for one in grant.parts] == [("a", 8), ("b", 8)]
+
+    old = HeldCards("old", "training", "b", tuple(range(8)), checkpoint=5.0, ends=60.0)
+    half = [machines[0], replace(machines[1], free=())]
+    (freed,) = plan_lending(half, pool, [old], [gang], 0).preemptions
+    assert (freed.victims, freed.lost, len(freed.grant.parts)) == (("old",), 40.0, 2)
+
+    plan = plan_lending(half, pool, [replace(old, preemptible=False)], [gang], 0)
+    assert not plan.starts, "half of it holds nothing"
+    assert plan.reserved == {"a": ("gang", 60.0), "b": ("gang", 60.0)}
+
+    both = HeldCards("gang", "training", "a", tuple(range(8)), checkpoint=2.0, rest=(("b", tuple(range(8))),))
+    full = [replace(one, free=()) for one in machines]
+    (freed,) = plan_lending(full, pool, [both], [WaitingWorkload("urgent", "training", 1, 5)], 0).preemptions
+    assert (freed.victims, freed.lost) == (("gang",), 32.0), "whoever spans machines gives way on all of them"
 
 
 def test_short_work_fills_a_reserved_machine_only_if_it_ends_in_time() -> None:

@@ -41,6 +41,8 @@ while at < last:
     if answers and asked.exists() and (not done.exists() or done.read_text() != asked.read_text()):
         step.write_text(str(at))
         done.write_text(asked.read_text())
+    if (kept / "fails").exists():
+        raise SystemExit("no neighbour answers")
     time.sleep(0.02)
 """
 WITHIN_SECONDS = 20.0
@@ -154,6 +156,38 @@ def test_a_borrower_gives_the_owner_its_machine_back_and_goes_on_from_its_checkp
     floor.until(lambda: Workload.objects.get(name="borrower").resumed_at is not None, by=5)
     job = next(path for path in (floor.directory / "jobs").glob(f"workload-{gave.pk}-*") if _second(path))
     assert "begins at 0" not in (job / "log").read_text()
+
+
+def test_one_over_two_machines_starts_on_both_gives_way_and_goes_on_or_ends_as_one(floor: Floor) -> None:
+    inventory = [{"machine": f"node-{index}", "cards": 4} for index in (1, 2)]
+    pool = services.create_pool(
+        actor=SYSTEM, team=floor.team, name="nodes", cluster=floor.cluster, kind="training",
+        borrowing_limit=0, inventory=inventory,
+    )  # fmt: skip
+    floor.submit("single", pool, 4, priority=1)
+    floor.until(lambda: floor.state("single") == "running")
+    row = floor.submit("gang", pool, 4, machines=2)
+    ticks: list[int] = []
+    floor.until(lambda: ticks.append(1) or len(ticks) > 15)
+    assert floor.state("gang") == "queued"
+    assert "gang" not in floor.held(), "all of its cards, or none"
+
+    cancel_workload(Workload.objects.get(name="single"), actor=SYSTEM)
+    floor.until(lambda: floor.state("gang") == "running")
+    assert floor.held()["gang"] == [f"node-{index}:{card}" for index in (1, 2) for card in range(4)]
+    hold_workload(Workload.objects.get(name="gang"), actor=SYSTEM)
+    floor.until(lambda: floor.state("gang") == "queued")
+    assert "gang" not in floor.held()
+    kept = floor.directory / "workloads" / f"workload-{row.pk}"
+    assert all(int((where / "step").read_text()) > 0 for where in (kept, kept / "rank-1"))
+
+    release_workload(Workload.objects.get(name="gang"), actor=SYSTEM)
+    floor.until(lambda: floor.state("gang") == "running")
+    (kept / "rank-1" / "fails").touch()
+    floor.until(lambda: floor.state("gang") == "failed")
+    assert "gang" not in floor.held()
+    assert "no neighbour" in Workload.objects.get(name="gang").problem
+    assert not any(floor.jobs.observe(p.name).is_live for p in (floor.directory / "jobs").glob("*"))
 
 
 def _second(path: Path) -> bool:

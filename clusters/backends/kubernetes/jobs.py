@@ -72,7 +72,7 @@ class KubernetesJobs:
                 job = self._client.get(self._ref(name))
             except NotFound:
                 return JobObservation(JobState.GONE, why="There is no such job.")
-            pod = self._pod_of(name)
+            pod = self._pod_of(job)
             return self._observed(job, pod)
 
     def stop(self, name: str) -> None:
@@ -107,9 +107,17 @@ class KubernetesJobs:
     def _ref(self, name: str) -> Ref:
         return Ref(JOBS, name, self._namespace)
 
-    def _pod_of(self, name: str) -> Object | None:
-        labels = f"batch.kubernetes.io/job-name={name}"
+    def _pod_of(self, job: Object) -> Object | None:
+        """Return its newest pod; of several that work at once, the first that failed, or else rank 0."""
+        labels = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
         found = self._client.list(PODS, namespace=self._namespace, labels=labels).items
+        if job["spec"].get("completionMode") == "Indexed" and found:
+            failed = [pod for pod in found if _terminated(pod).get("exitCode")]
+            return (
+                min(failed, key=lambda pod: str(_terminated(pod).get("finishedAt")))
+                if failed
+                else min(found, key=_rank)
+            )
         return max(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
 
     def _observed(self, job: Object, pod: Object | None) -> JobObservation:
@@ -283,6 +291,11 @@ def _condition(job: Object, kind: str) -> Mapping[str, Any] | None:
         if one["type"] == kind and one["status"] == "True":
             return dict(one)
     return None
+
+
+def _rank(pod: Object) -> int:
+    annotations = pod["metadata"].get("annotations") or {}
+    return int(annotations.get("batch.kubernetes.io/job-completion-index", "0"))
 
 
 def has_failed(job: Object) -> bool:

@@ -1,8 +1,9 @@
 """Workloads as Jobs of the API: one for each, suspended by `spec.suspend` and resumed on another machine.
 
-While a Job is suspended its node selector may be changed. Which pod goes where is the scheduler's matter: a
-Job says only which machine has the cards. Where Kueue admits it, that says it, and suspends and resumes the
-Job. Checkpoints are asked for as drains do it, by an annotation.
+One over several machines is an Indexed Job with as many pods, no two of which stand on one machine; a
+headless Service gives them addresses. While a Job is suspended its node affinity may be changed. Which pod
+goes where is the scheduler's matter: a Job says only which machines have the cards. Where Kueue admits it,
+that says it, and suspends and resumes the Job. Checkpoints are asked for as drains do it, by an annotation.
 """
 
 from datetime import datetime
@@ -32,6 +33,8 @@ RUN = "slipway.io/workload-run"
 """Annotation of the Job: the run that it was last resumed for."""
 HOSTNAME = "kubernetes.io/hostname"
 CHECKPOINTS = "/checkpoints"
+PARTS = "-parts"
+"""After the Job's name: the Service of one over several machines."""
 
 
 class KubernetesWorkloads:
@@ -60,9 +63,22 @@ class KubernetesWorkloads:
                 self._client.delete(self._ref(spec.name), uid=job["metadata"]["uid"])
                 job = self._client.create(document)
             if _run(job) < spec.run:
-                there = {"template": {"spec": {"nodeSelector": {HOSTNAME: spec.machine}}}}
+                if spec.machines > 1:
+                    self._give_addresses(job)
+                there = {"template": {"spec": _on(spec)}}
                 resumed = {} if spec.queue else {"spec": {"suspend": False, **there}}
                 self._change(job, {"metadata": {"annotations": {RUN: str(spec.run)}}, **resumed})
+
+    def _give_addresses(self, job: Object) -> None:
+        """Make the Service by whose name the parts find the first of them; it goes with the Job."""
+        meta = job["metadata"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+        where = {"name": meta["name"] + PARTS, "namespace": meta["namespace"], "ownerReferences": [owner]}
+        labels = {"batch.kubernetes.io/job-name": meta["name"]}
+        spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels}
+        self._client.apply(
+            {"apiVersion": "v1", "kind": "Service", "metadata": where, "spec": spec}, force=True
+        )
 
     def ask_checkpoint(self, name: str, run: int, request: str) -> None:
         with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
@@ -97,7 +113,8 @@ class KubernetesWorkloads:
                 for pod in pods
                 if (value := (pod["metadata"].get("annotations") or {}).get(CHECKPOINT_DONE))
             ]
-            at = _moment(done[0]) if done and len(done) == len(pods) else None
+            wanted = max(len(pods), job["spec"].get("parallelism", 1))
+            at = _moment(min(done)) if done and len(done) == wanted else None
             answered = done[0] if at is not None and len(set(done)) == 1 else ""
             if job["spec"].get("suspend"):
                 is_live = bool((job.get("status") or {}).get("active")) or bool(pods)
@@ -111,8 +128,13 @@ class KubernetesWorkloads:
                     state=state, is_stopped=not is_live, checkpoint_at=at, answered=answered
                 )
             seen = self._jobs.observe(name)
+        state = seen.state
+        if state is JobState.RUNNING and len(every) < job["spec"].get("parallelism", 1):
+            state = JobState.WAITING
+        if state is JobState.RUNNING and any(pod["status"].get("phase") == "Pending" for pod in pods):
+            state = JobState.WAITING
         return ObservedWorkload(
-            state=seen.state,
+            state=state,
             is_stopped=seen.ending is Ending.KILLED
             and (seen.exit_code is None or any(_was_disrupted(pod) for pod in every)),
             why=seen.why,
@@ -161,7 +183,9 @@ class KubernetesWorkloads:
         # Which machine it will be is not known yet, nor the same for all runs.
         environment = [one for one in pod["containers"][0]["env"] if one["name"] != "NODE_NAME"]
         pod["containers"][0]["env"] = environment
-        marks = dict(ONE_MACHINE) if spec.queue else {}
+        marks = dict(ONE_MACHINE) if spec.queue and spec.machines == 1 else {}
+        if spec.machines > 1:
+            _spread_over_machines(job, spec)
         if spec.checkpoint_seconds:
             marks[CHECKPOINT] = str(spec.checkpoint_seconds)
         if marks:
@@ -171,6 +195,36 @@ class KubernetesWorkloads:
             pod["containers"][0]["volumeMounts"].append({"name": "checkpoints", "mountPath": CHECKPOINTS})
             pod["containers"][0]["env"].append({"name": "SLIPWAY_CHECKPOINT_DIR", "value": CHECKPOINTS})
         return job
+
+
+def _on(spec: WorkloadSpec) -> dict[str, Any]:
+    """Return the part of a pod by which it runs on one of the machines of the run."""
+    if spec.machines == 1:
+        return {"nodeSelector": {HOSTNAME: spec.machine}}
+    names = [name for name, _cards in spec.places]
+    terms = [{"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": names}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def _spread_over_machines(job: Object, spec: WorkloadSpec) -> None:
+    """Make it an Indexed Job of one pod for each machine, which ends as soon as one of them fails."""
+    job["spec"] |= {
+        "completionMode": "Indexed",
+        "completions": spec.machines,
+        "parallelism": spec.machines,
+    }
+    pod = job["spec"]["template"]["spec"]
+    labels = {"matchLabels": {"batch.kubernetes.io/job-name": spec.name}}
+    apart = [{"labelSelector": labels, "topologyKey": HOSTNAME}]
+    pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
+    pod["subdomain"] = spec.name + PARTS
+    rank = {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+    pod["containers"][0]["env"] += [
+        {"name": "SLIPWAY_RANK", "valueFrom": {"fieldRef": rank}},
+        {"name": "SLIPWAY_MACHINES", "value": str(spec.machines)},
+        {"name": "SLIPWAY_LEADER", "value": f"{spec.name}-0.{spec.name}{PARTS}"},
+    ]
 
 
 def _has_ended(pod: Object) -> bool:

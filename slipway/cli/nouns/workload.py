@@ -13,8 +13,10 @@ app = typer.Typer(help="Training and batch jobs that hold cards of pools.", no_a
 
 def _cards(row: Document) -> str:
     """`gpu-3: 0 1 2`"""
-    held = row["cards_held"]
-    return f"{held[0]['machine']}: {' '.join(str(one['card']) for one in held)}" if held else "-"
+    held: dict[str, list[str]] = {}
+    for one in row["cards_held"]:
+        held.setdefault(one["machine"], []).append(str(one["card"]))
+    return "; ".join(f"{machine}: {' '.join(cards)}" for machine, cards in held.items()) or "-"
 
 
 COLUMNS: Columns = {
@@ -23,6 +25,7 @@ COLUMNS: Columns = {
     "POOL": "pool",
     "STATE": "state",
     "CARDS": "cards",
+    "MACHINES": "machines",
     "PRIORITY": "priority",
     "HOLDS": _cards,
     "PROBLEM": "problem",
@@ -44,7 +47,8 @@ def submit(
     command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],
     pool: Annotated[str, typer.Option("--pool", "-p", help="Pool of machines or cards.")],
     team: Annotated[str, typer.Option("--team", help="Owner.")],
-    cards: Annotated[int, typer.Option("--cards", min=1, help="Cards of one machine.")] = 1,
+    cards: Annotated[int, typer.Option("--cards", min=1, help="Cards of each of its machines.")] = 1,
+    machines: Annotated[int, typer.Option("--machines", min=1, help="Machines that it needs at once.")] = 1,
     kind: Annotated[str, typer.Option("--kind", help="training or batch.")] = "training",
     image: Annotated[str, typer.Option("--image", help="Image by digest.")] = "",
     claim: Annotated[str, typer.Option("--claim", help="Volume claim for its checkpoints.")] = "",
@@ -62,6 +66,7 @@ def submit(
         at("capacity", "workloads"),
         {
             "name": name, "team": team, "pool": pool, "kind": kind, "command": command, "cards": cards,
+            "machines": machines,
             "image": image, "claim": claim, "priority": priority, "is_preemptible": not keep,
             "writes_checkpoints": not no_checkpoints, "may_lose_work": lossy,
             "expected_seconds": seconds or None,

@@ -8,7 +8,7 @@ from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, CHECKPOINT_D
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.backends.workloads import RunsWorkloads, WorkloadSpec
 from common.jobs.spec import JobState
-from kube.resources import JOBS, PODS, Ref
+from kube.resources import JOBS, PODS, SERVICES, Ref
 from tests.contracts.cluster_rigs import KubernetesRig
 
 NAME = "workload-7"
@@ -103,6 +103,39 @@ def test_checkpoints_lie_on_the_claim_that_it_names(rig: KubernetesRig) -> None:
     given = {one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"]}
     mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
     assert mounts[volume["name"]] == given["SLIPWAY_CHECKPOINT_DIR"]
+
+
+def test_one_over_two_machines_is_an_indexed_job_whose_parts_find_each_other(rig: KubernetesRig) -> None:
+    runner, both = rig.cluster.workloads, {"machines": 2, "rest": (("gpu-1", ()),)}
+    runner.start(spec(1, "gpu-0", **both))
+    parts = pods(rig)
+    assert sorted(pod["spec"]["nodeName"] for pod in parts) == ["gpu-0", "gpu-1"]
+    assert {pod["spec"]["hostname"] for pod in parts} == {f"{NAME}-0", f"{NAME}-1"}
+    given = {one["name"]: one.get("value") for one in parts[0]["spec"]["containers"][0]["env"]}
+    address = given["SLIPWAY_LEADER"].removeprefix(f"{NAME}-0.")
+    assert {pod["spec"]["subdomain"] for pod in parts} == {address}
+    service = rig.cluster.client.get(Ref(SERVICES, address, "slipway"))
+    assert service["metadata"]["ownerReferences"][0]["name"] == NAME
+    assert runner.observe(NAME, 1).state is JobState.RUNNING
+
+    runner.ask_checkpoint(NAME, 1, REQUEST)
+    for pod in parts:
+        assert runner.observe(NAME, 1).answered == "", "not all parts have written theirs"
+        ref = Ref(PODS, pod["metadata"]["name"], "slipway")
+        rig.cluster.client.patch(ref, {"metadata": {"annotations": {CHECKPOINT_DONE: REQUEST}}})
+    assert runner.observe(NAME, 1).answered == REQUEST
+
+    runner.stop(NAME, 1)
+    rig.server.advance(60)
+    assert runner.observe(NAME, 1).is_stopped
+    runner.start(spec(2, "gpu-1", machines=2, rest=(("gpu-0", ()),)))
+    assert len(pods(rig)) == 2
+
+
+def test_one_over_two_machines_waits_until_both_parts_have_a_place(rig: KubernetesRig) -> None:
+    rig.cluster.workloads.start(spec(1, "gpu-0", machines=2, rest=(("gone", ()),)))
+    rig.server.advance(3)
+    assert rig.cluster.workloads.observe(NAME, 1).state is JobState.WAITING
 
 
 def test_an_image_without_a_digest_is_refused(rig: KubernetesRig) -> None:
