@@ -23,6 +23,7 @@ urlpatterns = [
     path("fleet/past/", fleet.past, name="fleet-past"),
     path("fleet/workers/", fleet.workers, name="fleet-workers"),
     path("fleet/workers/<str:name>/", fleet.worker, name="fleet-worker"),
+    path("fleet/workers/<str:name>/log/", fleet.worker_log_file, name="worker-log-file"),
     path("fleet/workers/<str:name>/+profile/", fleet.profile, name="profile-worker"),
     path("fleet/deployments/", fleet.deployments, name="fleet-deployments"),
     path("fleet/deployments/<str:name>/", fleet.deployment, name="fleet-deployment"),

@@ -1,8 +1,8 @@
 """A worker that costs almost nothing: `python -m perf.upstream NAME [PORT]` prints its port and serves.
 
 `/v1` answers NAME; `/v1/status/503` that status; `/v1/stream?chunks=20&every_ms=100` that many chunks;
-`/v1/tokens?prompt=9&completion=3` an answer of so many tokens, with `stream=1` as events, and without a count
-of them with `count=0`;
+`/v1/tokens?prompt=9&completion=3` an answer of so many tokens, with `stream=1` as events, one every
+`every_ms`, and without a count of them with `count=0`; `/v1/chat/completions` forty such events within 2 s;
 `/v1/slow?ms=500` after a while, having said that work on it has begun; `/v1/wait?ms=500` the same without
 saying so, and both at once when `/set?go=1` was said; `/v1/cut?ms=100` breaks off midway. `/healthz` answers
 what `/set?health=503` last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how
@@ -65,6 +65,8 @@ class UpstreamWorker:
             await self.stream(writer, query.get("chunks", 20), query.get("every_ms", 100))
         elif first == "tokens":
             await self.tokens(writer, query)
+        elif first == "chat":
+            await self.tokens(writer, {"stream": 1, "completion": 40, "every_ms": 50})
         elif first == "slow":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             await self.work(query.get("ms", 500))
@@ -106,6 +108,7 @@ class UpstreamWorker:
         for event in [*events, "data: [DONE]\n\n"]:
             writer.write(b"%x\r\n%s\r\n" % (len(event), event.encode()))
             await writer.drain()
+            await asyncio.sleep(query.get("every_ms", 0) / 1000)
         writer.write(b"0\r\n\r\n")
 
     def begin(self, writer: asyncio.StreamWriter) -> None:

@@ -3,6 +3,7 @@
 The HTTP client is imported with the first request: `--help` starts without it.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -132,6 +133,28 @@ class Client:
     def post(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         return self._send("POST", address, json=dict(body))
 
+    def follow(self, address: ApiPath, body: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
+        """POST whose answer is server-sent events: the name and data of each, as soon as it is there."""
+        import httpx2
+
+        accepts = {"Accept": "text/event-stream, application/json"}
+        try:
+            with self._http.stream(
+                "POST", address.path, json=dict(body), headers=accepts, timeout=SLOW_SECONDS
+            ) as response:
+                if response.is_error:
+                    response.read()
+                self._check(response)
+                name = ""
+                for line in response.iter_lines():
+                    field, _, value = line.partition(": ")
+                    if field == "event":
+                        name = value
+                    elif field == "data":
+                        yield name, json.loads(value)
+        except httpx2.TransportError as error:
+            raise ServerUnreachable(self.url, str(error) or type(error).__name__) from None
+
     def put(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         return self._send("PUT", address, json=dict(body))
 
@@ -197,6 +220,10 @@ class Client:
             raise CommandFailed("An argument is not valid UTF-8.", Exit.USAGE) from None
         except httpx2.TransportError as error:
             raise ServerUnreachable(self.url, str(error) or type(error).__name__) from None
+        self._check(response)
+        return response
+
+    def _check(self, response: "httpx2.Response") -> None:
         if response.status_code in (502, 503, 504):
             reason = f"HTTP status {response.status_code}"
             raise ServerUnreachable(self.url, reason, retry_after_s=_retry_after(response))
@@ -204,7 +231,6 @@ class Client:
             raise ServerRefused(
                 response.status_code, _problem(response), retry_after_s=_retry_after(response)
             )
-        return response
 
     def _decoded(self, response: "httpx2.Response") -> Document:
         if response.status_code == 204 or not response.content:

@@ -17,6 +17,15 @@ ANSWER_WITHIN_SECONDS = 5.0
 LOOK_EVERY_SECONDS = 0.1
 
 
+def matching_log(*, actor: Actor, worker: str, lines: int, text: str) -> str:
+    """The last lines that hold the text, of those that can be read. Raises WorkerMissing, Unavailable."""
+    if not text:
+        return worker_log(actor=actor, worker=worker, lines=lines)
+    log = worker_log(actor=actor, worker=worker, lines=MAX_LINES)
+    found = [line for line in log.splitlines() if text.casefold() in line.casefold()]
+    return "\n".join(found[-lines:])
+
+
 def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
     """The end of what a worker wrote, the restarts before it included; asked of its cluster.
 

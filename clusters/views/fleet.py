@@ -25,7 +25,7 @@ from clusters.overview import MACHINES_ON_A_PAGE, MachineRow, MapGrouping
 from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.deployments import take_back_scale
-from clusters.services.logs import worker_log
+from clusters.services.logs import MAX_LINES, matching_log
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.services.profiles import SECONDS, profile_worker
 from clusters.states import GpuState, WorkerState
@@ -213,6 +213,20 @@ def _shown_readings(gpu: Gpu, readings: Mapping[str, float]) -> dict[str, float 
     }
 
 
+@require_safe
+@signed_in
+def worker_log_file(request: HttpRequest, name: str) -> HttpResponse:
+    """Download the end of a worker's log, or the lines of it that hold a text."""
+    log = matching_log(actor=of_request(request), worker=name, lines=MAX_LINES, text=_log_search(request))
+    response = HttpResponse(log + "\n", content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
+    return response
+
+
+def _log_search(request: HttpRequest) -> str:
+    return request.GET.get("search", "").strip()[:200]
+
+
 @require_POST
 @signed_in
 @refusals_at_the_form
@@ -285,9 +299,9 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
     found = next((one for one in fleet.workers if one.row.name == name), None)
     if found is None:
         raise Http404(_("There is no worker %(name)s, or you may not see it.") % {"name": name})
-    log, problem = "", ""
+    log, problem, search = "", "", _log_search(request)
     try:
-        log = worker_log(actor=actor, worker=name, lines=LOG_LINES)
+        log = matching_log(actor=actor, worker=name, lines=LOG_LINES, text=search)
     except SlipwayError as error:
         problem = str(error)
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
@@ -298,6 +312,8 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         "log": log,
         "log_problem": problem,
         "log_lines": LOG_LINES,
+        "log_search": search,
+        "is_paused": "paused" in request.GET,
         "profile_seconds": SECONDS,
         "has_models": found.deployment.service in selectors.services_with_routes(),
         "may_profile": may(actor, Right.FLEET_OPERATE, found.deployment.team_id),

@@ -54,7 +54,11 @@ def events_response(
 ) -> StreamingHttpResponse:
     """An endless answer (under ASGI). `may_go_on` is asked again every `recheck_s`; False ends the stream."""
     after = request.headers.get("Last-Event-ID", "")[:200]
-    stream = _stream(after, read, may_go_on, poll_s, heartbeat_s, recheck_s)
+    return stream_response(_stream(after, read, may_go_on, poll_s, heartbeat_s, recheck_s))
+
+
+def stream_response(stream: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """Answer with encoded events, each as soon as it is there."""
     response = StreamingHttpResponse(stream, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     # Proxies of the nginx kind would hold the events back.

@@ -247,6 +247,12 @@ FORMER_VERSION = {
     "refusal": "",
 }
 RETURN = {"version": "v1", "reason": "v3 mixes up names of cities."}
+ASK = {
+    "side": "stable",
+    "method": "POST",
+    "path": "/v1/completions",
+    "body": {"model": "chat", "prompt": "Hello", "max_tokens": 16, "stream": True},
+}
 LIVE = {
     "service": "chat",
     "at": "2026-11-24T14:00:00Z",

@@ -2,6 +2,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -12,8 +14,10 @@ from accounts.models import Team
 from accounts.states import Right
 from clusters.choosing import ClusterRequirements
 from common import clock
+from common.api.streams import stream_response
 from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint, WhyDeleted
 from models_registry.models import Model
+from releases.answer_stream import answer_events
 from releases.api.named import (
     cluster_named,
     image_named,
@@ -30,6 +34,7 @@ from releases.api.serializers.indicators import (
     ServiceIndicatorSerializer,
 )
 from releases.api.serializers.live import LiveQuerySerializer, LiveSerializer
+from releases.api.serializers.playground import AskSerializer
 from releases.api.serializers.pod_patches import (
     NewPodPatchSerializer,
     PodPatchDecisionSerializer,
@@ -55,6 +60,7 @@ from releases.filters import ServiceFilter
 from releases.models import PodPatch, Service, ServiceIndicator
 from releases.pages.live import live_at
 from releases.pages.traffic_charts import span_over
+from releases.playground import worker_url
 from releases.selectors.adapters import adapters_of
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
 from releases.services.adapters import load_adapter, unload_adapter
@@ -92,7 +98,10 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "load_adapter": LoadAdapterSerializer,
         "define_indicator": DefineIndicatorSerializer,
         "push_counts": PushCountsSerializer,
+        "ask": AskSerializer,
     }
+    # An answer is sent once.
+    secret_answers = frozenset({"ask"})
     parameters = {"traffic": ("since", "until", "step_seconds"), "live": ("at",)}
     created_status = 202
     lookup_field = "name"
@@ -116,6 +125,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "define_indicator": Right.SERVICES_WRITE,
         "remove_indicator": Right.SERVICES_WRITE,
         "push_counts": Right.RELEASES_START,
+        "ask": Right.SERVICES_WRITE,
     }
 
     def service_of(self, row: Service) -> str:
@@ -328,3 +338,13 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         """Set the slow-request threshold, from the next release on."""
         row = set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
         return Response(SlowThresholdSerializer(row).data, status=201)
+
+    @extend_schema(responses={(200, "text/event-stream"): OpenApiTypes.STR})
+    @action(detail=True, methods=["post"])
+    def ask(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Ask a worker of stable or of the candidate, past the gateway. Server-sent events tell the answer
+        while it comes: `answer` has its status, `text` a piece of it, `end` its tokens and problem.
+        """
+        given = self.given()
+        url = worker_url(self.get_object(), actor=self.actor, side=given["side"])
+        return stream_response(answer_events(url + given["path"], method=given["method"], body=given["body"]))

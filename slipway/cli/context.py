@@ -89,7 +89,10 @@ class CliContext:
 
     def print_line(self, line: str) -> None:
         """A line of another program's output on stdout, at once; its control characters are shown as such."""
-        sys.stdout.write(line.translate(_CONTROLS) + "\n")
+        self.print_part(line + "\n")
+
+    def print_part(self, text: str) -> None:
+        sys.stdout.write(text.translate(_CONTROLS))
         sys.stdout.flush()
 
     def say_secret(self, secret: str) -> None:

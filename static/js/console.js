@@ -132,6 +132,11 @@ async function charts(root) {
   if (found.length) (await import("slipway/charts")).draw(found);
 }
 
+async function playground() {
+  const form = document.querySelector("[data-playground]");
+  if (form) (await import("slipway/playground")).start(form);
+}
+
 function adopt(root) {
   times.adopt(root);
   tables.adopt(root);
@@ -214,5 +219,6 @@ firstFault();
 logs(document);
 tables.adopt(document);
 charts(document);
+playground();
 cells.start();
 document.body.addEventListener("htmx:load", ({ target, detail }) => adopt((detail.elt ?? target).parentElement ?? document));

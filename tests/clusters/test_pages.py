@@ -213,3 +213,21 @@ def test_tables_sort_and_page_and_absurd_questions_are_answered(scene, browser):
     assert "51–60 of 60 workers" in second
     text_of(browser.get("/fleet/workers/?page=-1&sort=nothing&node=x&state=y&q=z"))
     text_of(browser.get("/fleet/?page=99999999&sort=gpu"))
+
+
+def test_a_workers_log_is_searched_paused_and_downloaded(scene, browser, monkeypatch):
+    workers_of(scene, "chat", 1)
+    lines = "\n".join(["loaded", "ERROR no room", *["served"] * 300])
+    monkeypatch.setattr("clusters.services.logs._read_here", lambda *_args: lines)
+    page = "/fleet/workers/chat-0/"
+
+    assert "ERROR no room" not in text_of(browser.get(page))
+    found = text_of(browser.get(f"{page}?search=error&paused", headers={**PART, "HX-Target": "log"}))
+    assert "ERROR no room" in found
+    assert "loaded" not in found
+    assert "every 2s" not in found
+    assert "every 2s" in text_of(browser.get(page, headers={**PART, "HX-Target": "log"}))
+    file = browser.get(f"{page}log/")
+    assert file["Content-Disposition"] == 'attachment; filename="chat-0.log"'
+    assert text_of(file).splitlines() == lines.splitlines()
+    assert browser.get("/fleet/workers/none/log/").status_code == 404

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from serving.engines.registry import SERVED_ENGINES
-from slipway.cli import adapters, indicators, pod_patches, service_changes
+from slipway.cli import adapters, asking, indicators, pod_patches, service_changes
 from slipway.cli.confirming import confirmed
 from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.moments import with_zone
@@ -80,6 +80,7 @@ app.add_typer(pod_patches.app, name="pod-patch")
 app.add_typer(adapters.app, name="adapter")
 app.add_typer(indicators.app, name="indicator")
 app.command("change")(service_changes.change)
+app.command("ask")(asking.ask)
 
 
 @app.command("create")

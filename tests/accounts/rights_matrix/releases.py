@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from accounts.models import Membership, User
 from accounts.states import Right
-from clusters.models import Cluster
+from clusters.models import Cluster, Worker
 from freezes.models import Freeze
 from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
 from releases.models import (
@@ -30,6 +30,16 @@ BODY = builtin_plan("canary").model_dump(mode="json", exclude={"name"})
 
 def _service(scene: Scene) -> Mapping[str, Any]:
     return {"service": scene.service.name}
+
+
+def _answering(scene: Scene) -> Mapping[str, Any]:
+    """Give the service a stable version with a ready worker."""
+    deployment = scene.worker.deployment
+    Worker.objects.filter(pk=scene.worker.pk).update(address="127.0.0.1", port=9, state="ready")
+    Service.objects.filter(pk=scene.service.pk).update(
+        stable_version=deployment.version, stable_deployment=deployment.name
+    )
+    return _service(scene)
 
 
 def _release(scene: Scene) -> Mapping[str, Any]:
@@ -238,6 +248,13 @@ ROUTES = [
     Route("POST", f"{PATCHES}{{patch}}/reject/", Right.RELEASES_APPROVE, fill=_patch, body=_because),
     Route("POST", f"{PATCHES}{{patch}}/withdraw/", Right.SERVICES_WRITE, fill=_patch, body=_because),
     Route("GET", "services/{service}/live/", Right.READ, fill=_service),
+    Route(
+        "POST",
+        "services/{service}/ask/",
+        Right.SERVICES_WRITE,
+        fill=_answering,
+        body=lambda _scene: {"body": {"prompt": "Hello"}},
+    ),
     Route("GET", f"{ADAPTERS}", Right.READ, fill=_service),
     Route(
         "PUT",
