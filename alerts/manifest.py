@@ -45,7 +45,7 @@ MANIFEST = AppManifest(
         },
     },
     inbox=(InboxSource(find=inbox.critical_alerts, topic="changes:alerts"),),
-    nav=(NavItem(name=_("Alerts"), path="/alerts/", icon="bell", rank=65, key="l", follows_changes=True),),
+    nav=(NavItem(name=_("Alerts"), path="/alerts/", icon="bell", rank=12, key="l", follows_changes=True),),
     notices=("/alerts/here/",),
     destinations=(
         SearchDestination(title=_("Alerts"), url="/alerts/", icon="bell", words="firing silence problems"),

@@ -65,7 +65,7 @@ MANIFEST = AppManifest(
             "cancelled": Badge(_("Cancelled"), "idle", "ban"),
         },
     },
-    nav=(NavItem(name=_("Benchmarks"), path="/benchmarks/", icon="gauge", rank=45, follows_changes=True),),
+    nav=(NavItem(name=_("Benchmarks"), path="/benchmarks/", icon="gauge", rank=22, follows_changes=True),),
     search=(SearchSource(_("Benchmarks"), find),),
     destinations=(
         SearchDestination(title=_("Benchmarks"), url="/benchmarks/", icon="gauge"),

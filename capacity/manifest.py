@@ -178,7 +178,7 @@ MANIFEST = AppManifest(
     ),
     sealed=(SealedColumn(ServiceQueue, "sealed_secret", QUEUE_PURPOSE),),
     nav=(
-        NavItem(name=_("Capacity"), path="/capacity/", icon="arrows-exchange", rank=55, follows_changes=True),
+        NavItem(name=_("Capacity"), path="/capacity/", icon="arrows-exchange", rank=54, follows_changes=True),
         PAGES.nav,
     ),
     search=(SearchSource(_("Pools"), find_pools), PAGES.search),

@@ -228,7 +228,7 @@ MANIFEST = AppManifest(
         ),
     ),
     inbox=(InboxSource(find=inbox.silent_relays, topic="fleet"),),
-    nav=(NavItem(name=_("Fleet"), path="/fleet/", icon="server-2", rank=60, key="f"),),
+    nav=(NavItem(name=_("Fleet"), path="/fleet/", icon="server-2", rank=50, key="f"),),
     search=(SearchSource(_("Workers"), find_workers), SearchSource(_("Deployments"), find_deployments)),
     destinations=DESTINATIONS,
     nouns={

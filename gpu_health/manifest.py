@@ -162,7 +162,7 @@ MANIFEST = AppManifest(
             name=_("GPU health"),
             path="/gpu-health/",
             icon="heartbeat",
-            rank=65,
+            rank=52,
             key="u",
             follows_changes=True,
         ),

@@ -104,7 +104,7 @@ MANIFEST = AppManifest(
         "task_profile": {"stale": Badge(_("Stale"), "warn", "clock-exclamation")},
     },
     inbox=(InboxSource(find=plans_to_start, tells=((PLAN, GraphPlanState.PROPOSED),)),),
-    nav=(NavItem(name=_("Task graphs"), path="/graphs/", icon=ICON, rank=58, follows_changes=True),),
+    nav=(NavItem(name=_("Task graphs"), path="/graphs/", icon=ICON, rank=26, follows_changes=True),),
     search=(SearchSource(_("Task graphs"), find_graphs),),
     destinations=(SearchDestination(title=_("Task graphs"), url="/graphs/", icon=ICON),),
     nouns={"graphs": lambda count: ngettext("graph", "graphs", count)},

@@ -70,7 +70,7 @@ MANIFEST = AppManifest(
     subjects=(Subject("images.runtimeimage", _("Image"), "/images/{name}/", badges="image"),),
     badges=BADGES,
     nav=(
-        NavItem(name=_("Images"), path="/images/", icon="container", rank=50, key="i", follows_changes=True),
+        NavItem(name=_("Images"), path="/images/", icon="container", rank=28, key="i", follows_changes=True),
     ),
     search=(SearchSource(_("Images"), find_images),),
     destinations=DESTINATIONS,

@@ -25,7 +25,7 @@ MANIFEST = AppManifest(
     ),
     nav=(
         NavItem(
-            name=_("Objectives"), path="/objectives/", icon="target-arrow", rank=44, follows_changes=True
+            name=_("Objectives"), path="/objectives/", icon="target-arrow", rank=33, follows_changes=True
         ),
     ),
     destinations=(

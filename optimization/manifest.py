@@ -77,7 +77,7 @@ MANIFEST = AppManifest(
             name=_("Optimised versions"),
             path="/optimizations/",
             icon="arrows-minimize",
-            rank=46,
+            rank=24,
             follows_changes=True,
         ),
     ),

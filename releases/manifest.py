@@ -225,8 +225,8 @@ MANIFEST = AppManifest(
     ),
     nav=(
         NavItem(name=_("Services"), path="/services/", icon="route", rank=30, key="s"),
-        NavItem(name=_("Releases"), path="/releases/", icon="rocket", rank=40, key="r"),
-        NavItem(name=_("Environments"), path="/environments/", icon="git-branch", rank=42),
+        NavItem(name=_("Releases"), path="/releases/", icon="rocket", rank=31, key="r"),
+        NavItem(name=_("Environments"), path="/environments/", icon="git-branch", rank=32),
     ),
     tabs=(
         Tab(under="/settings/", name=_("Plans"), path="/settings/plans/", icon="list-check", rank=60),

@@ -7,11 +7,21 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy as _
 
 from common.actor import NOBODY
 from common.languages import Text
 from common.pages.access import GuardedLink
 from common.pages.disk_notice import notice
+
+NAV_SECTIONS: tuple[tuple[int, Text], ...] = (
+    (0, ""),
+    (20, _("Development")),
+    (30, _("Serving")),
+    (50, _("Machines")),
+    (70, _("Administration")),
+)
+"""The lowest rank of each section of the navigation, and its heading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +32,16 @@ class NavItem(GuardedLink):
     path: str
     icon: str
     rank: int
-    """The lowest stands first."""
+    """The lowest stands first; it decides on the section, too."""
     key: str = ""
     """`g`, then this key, goes there; empty: no shortcut."""
     follows_changes: bool = False
     """Its pages name no topic of their own: they look again when something was done to what they show."""
+
+    @property
+    def section(self) -> Text:
+        """Return the heading under which it stands."""
+        return next(heading for rank, heading in reversed(NAV_SECTIONS) if self.rank >= rank)
 
     @property
     def area(self) -> str:
