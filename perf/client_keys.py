@@ -1,7 +1,7 @@
 """What keys of clients cost in Envoy: `python -m perf.client_keys` prints its CPU per request and per chunk.
 
-A real Envoy before a worker that does nothing: with an empty script, with ours and no key, and with a key that
-has limits, in turns. What is required is a ratio of Envoy's own CPU in one run.
+A real Envoy before a worker that does nothing: with an empty script, with ours and no key, and with a key
+that has limits, in turns. What is required is a ratio of Envoy's own CPU in one run.
 """
 
 import argparse
