@@ -1,16 +1,18 @@
 """Checks of the fleet."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
 from clusters import heartbeat_records, metrics, selectors
+from clusters.agents import agent_key
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.backends.kubernetes.expiry import credential_ends
 from clusters.fleet import WorkerSnapshot
-from clusters.models import AgentToken, Cluster, Deployment, Gpu, Node
+from clusters.gpu_meters import memory_share
+from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.states import Alert, DeploymentState, GpuState, NodeState, WorkerState
 from common import clock
 from common.alert_checks import AlertCheck, AlertFinding, measured
@@ -95,31 +97,30 @@ def _silent_agents() -> Iterable[AlertFinding]:
 
 
 def _full_gpus() -> Iterator[AlertFinding]:
-    """Yield GPUs whose memory is used up, as agents say; one question to Redis per machine with GPUs."""
-    nodes: dict[int, Node] = {}
-    cards: dict[int, list[Gpu]] = {}
-    for card in Gpu.objects.filter(state=GpuState.PRESENT).select_related("node__cluster"):
-        nodes[card.node_id] = card.node
-        cards.setdefault(card.node_id, []).append(card)
-    for pk, node in nodes.items():
-        readings = heartbeat_records.latest_readings(node.cluster_id, node.uid)
-        for card in cards[pk]:
-            used = readings.get(card.uuid, {}).get("memory_used_bytes", 0.0)
-            if card.memory_bytes and used > GPU_MEMORY_FULL * card.memory_bytes:
-                yield _machine(node, gpu=str(card.index))
+    """Yield GPUs whose memory is used up, as agents say."""
+    cards = list(Gpu.objects.filter(state=GpuState.PRESENT).select_related("node__cluster"))
+    readings = _readings({card.node for card in cards})
+    for card in cards:
+        share = memory_share(readings[card.node_id].get(card.uuid, {}), card.memory_bytes)
+        if (share or 0.0) > GPU_MEMORY_FULL:
+            yield _machine(card.node, gpu=str(card.index))
 
 
 def _full_hosts() -> Iterator[AlertFinding]:
-    """Yield machines whose memory is used up, as their agents say; one question to Redis for each."""
-    tokens = AgentToken.objects.values_list("cluster", "node_uid")
-    agents = set(tokens)
-    for node in Node.objects.filter(state=NodeState.READY).select_related("cluster"):
-        if (node.cluster_id, node.uid) not in agents:
-            continue
-        host = heartbeat_records.latest_readings(node.cluster_id, node.uid).get(HOST_DEVICE, {})
-        used = host.get("memory_used_ratio", 0.0)
+    """Yield machines whose memory is used up, as their agents say."""
+    nodes = list(Node.objects.filter(state=NodeState.READY).select_related("cluster"))
+    readings = _readings(nodes)
+    for node in nodes:
+        used = readings[node.pk].get(HOST_DEVICE, {}).get("memory_used_ratio", 0.0)
         if used > HOST_MEMORY_FULL:
             yield replace(_machine(node), value=used)
+
+
+def _readings(nodes: Collection[Node]) -> dict[int, Mapping[str, Mapping[str, float]]]:
+    """Return the readings by the machine's id; one question to Redis."""
+    keys = {node.pk: agent_key(node.cluster_id, node.uid) for node in nodes}
+    known = heartbeat_records.readings_by_agent(list(keys.values()))
+    return {pk: known.get(key, {}) for pk, key in keys.items()}
 
 
 def _ending_credentials() -> Iterator[AlertFinding]:

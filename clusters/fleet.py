@@ -106,6 +106,8 @@ class NodeRow:
     cordon_reason: str = ""
     cordoned_at: datetime | None = None
     agent_silent_since: datetime | None = None
+    is_faulty: bool = False
+    """An app above holds it for faulty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from django.db.models.functions import Coalesce
 
 from clusters.agents import agent_key, never_heard_key, relay_key
 from clusters.backends.kinds import abilities_of
+from clusters.faults import is_faulty
 from clusters.fleet import ClusterRow, DeploymentRow, FleetRows, NodeRow, WorkerRow
 from clusters.models import AgentToken, Cluster, Deployment, Node, Worker
 from clusters.report_tokens import has_relay, workers_report
@@ -23,7 +24,7 @@ def fleet_rows() -> FleetRows:
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
     clusters = Cluster.objects.present().values_list("pk", "name", "team_id", "problem")
     is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=clock.now() - GONE_SHOWN)
-    nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
+    nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS, is_faulty())
     return FleetRows(
         clusters=[ClusterRow(*row) for row in clusters],
         nodes=[NodeRow(*row) for row in nodes],

@@ -81,11 +81,14 @@ def agents(keys: list[str] | None = None) -> dict[str, AgentContact] | None:
 def latest_readings(cluster_id: int, node_uid: str) -> Mapping[str, Mapping[str, float]]:
     """Return the last readings of a machine's devices, by uuid; empty when they are not known."""
     key = agent_key(cluster_id, node_uid)
+    return readings_by_agent([key]).get(key, {})
+
+
+def readings_by_agent(keys: list[str]) -> dict[str, Mapping[str, Mapping[str, float]]]:
+    """Return the last readings of devices by uuid, by the agent's key; those not known are left out."""
     try:
-        found = stored(DEVICES_SHARED_NAME, [key])
+        found = stored(DEVICES_SHARED_NAME, keys) if keys else {}
     except NotShared:
         return {}
-    if key not in found or clock.seconds() - found[key][0] > KEEP_SECONDS:
-        return {}
-    devices: Mapping[str, Mapping[str, float]] = found[key][1]["devices"]
-    return devices
+    now = clock.seconds()
+    return {key: record["devices"] for key, (at, record) in found.items() if now - at <= KEEP_SECONDS}

@@ -32,6 +32,7 @@ class HistoryMark(IntEnum):
     GONE = 3
     STUCK = 4
     LOST = 5
+    FAULTY = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ def mark_of(node: NodeSnapshot) -> HistoryMark:
         return HistoryMark.GONE
     if node.row.state != NodeState.READY or node.load.lost:
         return HistoryMark.LOST
+    if node.row.is_faulty:
+        return HistoryMark.FAULTY
     if node.load.stuck:
         return HistoryMark.STUCK
     if node.agent_silent_since:

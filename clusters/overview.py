@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from clusters.alerts import is_trouble, rank_of
 from clusters.fleet import ClusterSnapshot, DeploymentSnapshot, FleetSnapshot, NodeSnapshot, WorkerSnapshot
+from clusters.gpu_meters import GpuMeter
 from clusters.machine_facts import NOTHING, NodeFacts
 from clusters.states import DeploymentState, MachineGroup, NodeState, WorkerState
 from common.sentences import listed
@@ -123,6 +124,7 @@ class MachineRow:
     node: NodeSnapshot
     cluster: str
     facts: NodeFacts = NOTHING
+    gpus: Sequence[GpuMeter] = ()
 
     @property
     def busy_path(self) -> str:
@@ -200,6 +202,8 @@ def cell_of(node: NodeSnapshot) -> HeatMapCell:
         return HeatMapCell(node, "circle-off", "warn")
     if node.row.state != NodeState.READY or node.load.lost:
         return HeatMapCell(node, "plug-connected-x", "bad")
+    if node.row.is_faulty:
+        return HeatMapCell(node, "virus", "bad")
     if node.load.stuck:
         return HeatMapCell(node, "alert-triangle", "bad")
     if node.agent_silent_since:
@@ -218,9 +222,10 @@ def words_of(node: NodeSnapshot) -> str:
     if node.row.state == NodeState.UNKNOWN:
         return _("unknown: it could not be read")
     load = node.load
+    parts = [_("faulty")] if node.row.is_faulty else []
     if not load.workers:
-        return _("no workers")
-    parts = [_("%(ready)s of %(workers)s workers ready") % {"ready": load.ready, "workers": load.workers}]
+        return listed([*parts, _("no workers")])
+    parts += [_("%(ready)s of %(workers)s workers ready") % {"ready": load.ready, "workers": load.workers}]
     parts += [_("%(lost)s lost") % {"lost": load.lost}] if load.lost else []
     parts += [_("%(stuck)s stuck") % {"stuck": load.stuck}] if load.stuck else []
     parts += [_("agent silent")] if node.agent_silent_since else []

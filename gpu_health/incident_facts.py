@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Max, Q
+from django.db.models import Exists, Max, OuterRef, Q
 
 from clusters.models import Drain, Gpu, Node
 from clusters.states import UNDER_WAY, GpuState, NodeState
@@ -28,6 +28,12 @@ BY = "gpu-health"
 """Whose cordons and taints are those of healing."""
 ACTOR = Actor.system(BY)
 ACTIONABLE = (FindingOutcome.ACT, FindingOutcome.PROPOSE)
+
+
+def has_incident() -> Exists:
+    """Return whether a machine has a fault that is not healed, as a condition on rows of machines."""
+    healed = (*ENDED_INCIDENTS, IncidentState.WATCHING)
+    return Exists(Incident.objects.filter(node=OuterRef("pk")).exclude(state__in=healed))
 
 
 def policy() -> HealingPolicy:

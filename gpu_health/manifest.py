@@ -5,6 +5,7 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from clusters.faults import register_fault_check
 from clusters.panels import NodePanel, register_node_panel
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
@@ -22,6 +23,7 @@ from gpu_health.badges import BADGES
 from gpu_health.consumers import GpuHealthTopic
 from gpu_health.gpu_count_panel import gpu_count_panel
 from gpu_health.health_now import HealthCard
+from gpu_health.incident_facts import has_incident
 from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
@@ -266,5 +268,8 @@ MANIFEST = AppManifest(
         ),
     ),
     pruning=pruning.RULES,
-    hooks=(partial(register_node_panel, NodePanel("gpu_health/_gpu_count.html", gpu_count_panel)),),
+    hooks=(
+        partial(register_node_panel, NodePanel("gpu_health/_gpu_count.html", gpu_count_panel)),
+        partial(register_fault_check, has_incident),
+    ),
 )

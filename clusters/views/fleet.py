@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
+from clusters.gpu_meters import gpu_meters, memory_share
 from clusters.image_pulls import pulls_on
 from clusters.kept_history import nodes_at
 from clusters.machine_facts import machine_facts, places_by, standing_on
@@ -126,7 +128,9 @@ def machines(request: HttpRequest) -> HttpResponse:
         filters=MachineFilter(request.GET, queryset=Node.objects.all(), request=request),
         id_of=lambda machine: machine.node.row.pk,
     )
-    context = frame(request, fleet) | {"listing": listing}
+    meters = gpu_meters(machine.node.row for machine in listing.rows)
+    shown = [replace(machine, gpus=meters.get(machine.node.row.pk, ())) for machine in listing.rows]
+    context = frame(request, fleet) | {"listing": replace(listing, rows=shown), "has_gpus": bool(meters)}
     return page(request, "clusters/machines.html", context, parts=("now", "listing"))
 
 
@@ -207,10 +211,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _shown_readings(gpu: Gpu, readings: Mapping[str, float]) -> dict[str, float | None]:
     shown = {name: readings.get(name) for name in READINGS_SHOWN}
-    used = shown["memory_used_bytes"]
-    return shown | {
-        "memory_share": used / gpu.memory_bytes if used is not None and gpu.memory_bytes else None
-    }
+    return shown | {"memory_share": memory_share(shown, gpu.memory_bytes)}
 
 
 @require_safe

@@ -64,6 +64,36 @@ def heat(
 
 
 @register.simple_tag
+def gpu_bars(gpus: Sequence[Any]) -> SafeString:
+    """`{% gpu_bars machine.gpus %}`: two columns for each GPU, its use and its memory (`index`, `use` and
+    `memory`, 0..1 or None); in words as well.
+    """
+    track, use, memory = [], [], []
+    for place, gpu in enumerate(gpus):
+        for path, left, share in ((use, place * 16, gpu.use), (memory, place * 16 + 6, gpu.memory)):
+            track.append(f"M{left} 0h5v20h-5z")
+            if share is not None:
+                high = round(20 * max(0.0, min(1.0, share)), 1)
+                path.append(f"M{left} {20 - high:g}h5v{high:g}h-5z")
+    words = "; ".join(
+        _("GPU %(index)s: use %(use)s, memory %(memory)s")
+        % {"index": gpu.index, "use": formats.percent(gpu.use), "memory": formats.percent(gpu.memory)}
+        for gpu in gpus
+    )
+    return format_html(
+        '<svg class="gpu-bars" role="img" aria-label="{}" width="{}" height="20"><title>{}</title>'
+        '<path class="gpu-track" d="{}"/><path class="gpu-use" d="{}"/>'
+        '<path class="gpu-memory" d="{}"/></svg>',
+        words,
+        len(gpus) * 16 - 5,
+        words,
+        "".join(track),
+        "".join(use),
+        "".join(memory),
+    )
+
+
+@register.simple_tag
 def spark(
     values: Sequence[float | None], label: str, width: int = 96, height: int = 24, top: float | None = None
 ) -> SafeString:

@@ -10,6 +10,7 @@ const MARKS = [
   ["\u00d7", "warn", gettext("gone")],
   ["!", "bad", gettext("stuck")],
   ["!", "bad", gettext("lost or not ready")],
+  ["*", "bad", gettext("faulty")],
 ];
 
 let shown = null; // {at, machines}, while the slider is not at its end

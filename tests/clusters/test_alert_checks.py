@@ -15,12 +15,11 @@ from cryptography.x509.oid import NameOID
 from django.utils import timezone
 
 from clusters import heartbeat_records
+from clusters.agents import agent_key
 from clusters.alert_checks import ALERT_CHECKS
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
-from clusters.services.node_agents import issue_node_token
 from common.sealed import seal
-from tests.cast import SYSTEM
 from tests.clusters.world import Scene, node_of
 
 pytestmark = pytest.mark.django_db
@@ -104,15 +103,11 @@ def test_a_machine_whose_memory_is_used_up_is_found_by_its_agents_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene()
-    used = {"full": 0.97, "fine": 0.5, "no-agent": 0.99}
-    for name in used:
+    readings = {}
+    for name, used in (("full", 0.97), ("fine", 0.5), ("no-agent", None)):
         node = node_of(scene.cluster, name, state="ready")
-        if name != "no-agent":
-            issue_node_token(actor=SYSTEM, cluster=scene.cluster, node_uid=node.uid, node_name=node.name)
-    monkeypatch.setattr(
-        heartbeat_records,
-        "latest_readings",
-        lambda _cluster, uid: {"host": {"memory_used_ratio": used[uid.removeprefix("uid-of-")]}},
-    )
+        if used:
+            readings[agent_key(scene.cluster.pk, node.uid)] = {"host": {"memory_used_ratio": used}}
+    monkeypatch.setattr(heartbeat_records, "readings_by_agent", lambda keys: readings)
     ((labels, value),) = found("SlipwayHostMemoryFull")
     assert (labels["machine"], value) == ("full", 0.97)

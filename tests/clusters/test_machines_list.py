@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from clusters import overview
+from clusters import heartbeat_records, overview
+from clusters.agents import agent_key
 from clusters.backends.kubernetes_events import KubernetesEvent, packed
 from clusters.fleet import ClusterRow, FleetRows, FleetSnapshot, NodeRow, fleet_of
 from clusters.models import Cluster, Occupancy
@@ -89,6 +90,22 @@ def test_machines_say_their_gpus_and_are_found_by_them(browser: Client, cluster:
     page = browser.get("/fleet/?gpu=h100").content.decode()
     for words in ("4 × H100", "570.1", "z1", "2 by other pods"):
         assert words in page
+
+
+def test_the_list_draws_use_and_memory_of_each_gpu(
+    browser: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = node_of(cluster, "a")
+    read, silent = gpu_of(machine, 0, memory_bytes=80), gpu_of(machine, 1)
+    readings = {read.uuid: {"utilization_ratio": 0.45, "memory_used_bytes": 60}}
+    kept = {agent_key(cluster.pk, machine.uid): readings}
+    monkeypatch.setattr(heartbeat_records, "readings_by_agent", lambda _keys: kept)
+    page = browser.get("/fleet/").content.decode()
+    drawing = page[page.index('class="gpu-bars"') :].split("</svg>")[0]
+    assert "GPU 0: use 45%, memory 75%; GPU 1: use –, memory –" in drawing
+    assert 'class="gpu-use" d="M0 11h5v9h-5z"' in drawing
+    assert 'class="gpu-memory" d="M6 5h5v15h-5z"' in drawing
+    assert silent.uuid not in readings
 
 
 @pytest.mark.stack

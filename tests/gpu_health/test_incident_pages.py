@@ -6,7 +6,9 @@ from accounts.models import User
 from accounts.states import Role
 from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Drain
-from gpu_health.models import HealingPolicy
+from clusters.overview import cell_of
+from clusters.selectors import whole_fleet
+from gpu_health.models import HealingPolicy, Incident
 from gpu_health.services.draining import drains_under_way
 from tests import cast
 from tests.gpu_health.healing import FAILED, PASSED, Ward
@@ -44,6 +46,19 @@ def test_the_incident_page_has_its_ladder_and_its_timeline(ward: Ward, olga: Use
         assert words in shown
     listed = cast.client_of(olga).get("/gpu-health/incidents/").content.decode()
     assert f"/gpu-health/incidents/{incident.pk}/" in listed
+
+
+def test_a_machine_has_the_mark_of_a_faulty_one_until_it_is_healed(ward: Ward, olga: User) -> None:
+    def marks() -> set[tuple[str, bool]]:
+        cells = [cell_of(one) for cluster in whole_fleet().clusters for one in cluster.nodes]
+        return {(one.mark, "faulty" in one.label) for one in cells if one.mark == "virus"}
+
+    ward.finding(outcome="propose")
+    ward.run(lambda: ward.incident.waits_for_approval)
+    assert marks() == {("virus", True)}
+
+    Incident.objects.update(state="watching")
+    assert marks() == set()
 
 
 def test_rest_serves_incidents_as_remediations_too(ward: Ward, olga: User) -> None:
