@@ -1,6 +1,10 @@
-"""Alertmanager's API v2 in the shape that its clients (amtool, Grafana, Karma, Prometheus) speak, and the
-receiver of its webhook. Base address: `/api/v1/alertmanager`."""
+"""Alertmanager's API v2 as `amtool` and Prometheus speak it, and the receiver of its webhook.
 
+Base address: `/api/v1/alertmanager`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from django.utils.dateparse import parse_datetime
@@ -33,10 +37,9 @@ class _AlertmanagerView(APIView):
     def document(self, request: Request) -> Any:
         return loads(request.body)
 
-    def team(self, request: Request) -> Team | None:
-        """Return the owner that `?team=` names; None: the installation. Raises NotAllowed, before the body is
-        read."""
-        actor, name = of_request(request._request), request.query_params.get("team", "")
+    def team(self, request: Request, named: str = "") -> Team | None:
+        """Return the owner that `?team=` names, or `named`; None: the installation. Raises NotAllowed."""
+        actor, name = of_request(request._request), request.query_params.get("team", named)
         team = team_named(actor, name) if name else None
         require_for_owner(actor, Right.ALERTS_WRITE, team)
         return team
@@ -64,7 +67,16 @@ class AlertmanagerAlerts(_AlertmanagerView):
         actor = of_request(request._request)
         base, silences = request.build_absolute_uri("/").rstrip("/"), list(silences_for(actor).active())
         rows = alerts_for(actor).open()[:MOST_SHOWN]
-        return Response([as_alertmanager(row, base_url=base, silences=silences) for row in rows])
+        shown = [as_alertmanager(row, base_url=base, silences=silences) for row in rows]
+        hidden = {
+            state
+            for state, name in (("active", "active"), ("suppressed", "silenced"))
+            if request.query_params.get(name) == "false"
+        }
+        wanted = _matching(request)
+        return Response(
+            [one for one in shown if one["status"]["state"] not in hidden and wanted(one["labels"])]
+        )
 
     def post(self, request: Request) -> Response:
         """Take alerts as Prometheus posts them to an Alertmanager: a list."""
@@ -81,18 +93,21 @@ class AlertmanagerSilences(_AlertmanagerView):
         """List silences as Alertmanager does."""
         now = clock.now()
         rows = silences_for(of_request(request._request))[:MOST_SHOWN]
-        return Response([silence_as_alertmanager(row, now=now) for row in rows])
+        wanted = _matching(request)
+        return Response([silence_as_alertmanager(row, now=now) for row in rows if wanted(row.labels)])
 
     def post(self, request: Request) -> Response:
-        """Create a silence; matchers must be equalities."""
-        team, given = self.team(request), self.document(request)
+        """Create a silence; matchers must be equalities; one of `team` names its owner."""
+        given = self.document(request)
         if not isinstance(given, dict):
             raise InvalidSilence(fields={"matchers": [_("Send an object with matchers.")]})
+        labels = _labels(given.get("matchers"))
+        team = self.team(request, labels.pop("team", ""))
         times = {name: _moment(given, name) for name in ("startsAt", "endsAt")}
         row = care.create_silence(
             actor=of_request(request._request),
             team=team,
-            labels=_labels(given.get("matchers")),
+            labels=labels,
             starts_at=times["startsAt"],
             ends_at=times["endsAt"],
             reason=str(given.get("comment") or ""),
@@ -120,6 +135,37 @@ class AlertmanagerSilence(_AlertmanagerView):
         if row is None:
             raise Missing(_("There is no such silence."))
         return row
+
+
+class AlertmanagerStatus(_AlertmanagerView):
+    """`/api/v2/status`"""
+
+    def get(self, request: Request) -> Response:
+        """Say that this is one that has no peers."""
+        unknown = dict.fromkeys(("version", "revision", "branch", "buildUser", "buildDate", "goVersion"), "")
+        return Response(
+            {
+                "cluster": {"name": "slipway", "status": "disabled", "peers": []},
+                "config": {"original": "# Slipway raises alerts by its own checks: /alerts/checks/"},
+                "uptime": clock.now().isoformat(),
+                "versionInfo": unknown | {"version": "slipway"},
+            }
+        )
+
+
+_MATCHER = re.compile(r"""\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*("?)(.*?)\3\s*""", re.DOTALL)
+
+
+def _matching(request: Request) -> Callable[[Mapping[str, str]], bool]:
+    """Return whether labels pass all matchers of `?filter=`. Raises InvalidAlerts."""
+    wanted = []
+    for text in request.query_params.getlist("filter"):
+        found = _MATCHER.fullmatch(text)
+        if found is None or found[2] in ("=~", "!~"):
+            words = _("Only name=value and name!=value are understood: no regular expression.")
+            raise InvalidAlerts(fields={"filter": [words]})
+        wanted.append((found[1], found[2] == "=", found[4]))
+    return lambda labels: all((labels.get(name, "") == value) is same for name, same, value in wanted)
 
 
 def _taken(alerts: Any, request: Request, team: Team | None) -> int:

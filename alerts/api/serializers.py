@@ -189,6 +189,6 @@ def silence_as_alertmanager(row: AlertSilence, *, now: Any) -> Mapping[str, Any]
         "createdBy": row.created_by,
         "matchers": [
             {"name": name, "value": value, "isRegex": False, "isEqual": True}
-            for name, value in row.labels.items()
+            for name, value in {**row.labels, **({"team": row.team.name} if row.team else {})}.items()
         ],
     }

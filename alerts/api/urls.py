@@ -12,7 +12,15 @@ V2 = "alertmanager/api/v2"
 urlpatterns = [
     *router.urls,
     path("alertmanager/webhook/", alertmanager.AlertmanagerWebhook.as_view()),
-    path(f"{V2}/alerts/", alertmanager.AlertmanagerAlerts.as_view()),
-    path(f"{V2}/silences/", alertmanager.AlertmanagerSilences.as_view()),
-    path(f"{V2}/silence/<int:pk>/", alertmanager.AlertmanagerSilence.as_view()),
+    # Alertmanager's own addresses have no slash at their end, and its clients follow no redirect of a POST.
+    *(
+        path(f"{V2}/{address}{end}", view.as_view())
+        for address, view in (
+            ("alerts", alertmanager.AlertmanagerAlerts),
+            ("silences", alertmanager.AlertmanagerSilences),
+            ("silence/<int:pk>", alertmanager.AlertmanagerSilence),
+            ("status", alertmanager.AlertmanagerStatus),
+        )
+        for end in ("", "/")
+    ),
 ]
