@@ -68,7 +68,9 @@ def gpu_bars(gpus: Sequence[Any]) -> SafeString:
     """`{% gpu_bars machine.gpus %}`: two columns for each GPU, its use and its memory (`index`, `use` and
     `memory`, 0..1 or None); in words as well.
     """
-    track, use, memory = [], [], []
+    track: list[str] = []
+    use: list[str] = []
+    memory: list[str] = []
     for place, gpu in enumerate(gpus):
         for path, left, share in ((use, place * 16, gpu.use), (memory, place * 16 + 6, gpu.memory)):
             track.append(f"M{left} 0h5v20h-5z")
