@@ -16,7 +16,7 @@ def register_fault_check(check: FaultCheck) -> None:
         _checks.append(check)
 
 
-def is_faulty() -> ExpressionWrapper[Q] | Value:
+def is_faulty() -> "ExpressionWrapper[Q] | Value":
     if not _checks:
         return Value(False)
     found = Q()
