@@ -9,7 +9,9 @@ from django.utils.translation import gettext as _
 def change_in_words(change: Mapping[str, Any]) -> str:
     """`chat 2 → 3`, or `train queue → gpu-7 0-7`."""
     name = change.get("service") or change.get("name", "")
-    return f"{name} {place_in_words(change['before'])} → {place_in_words(change['after'])}"
+    moved = f"{name} {place_in_words(change['before'])} → {place_in_words(change['after'])}"
+    machines = [f"-{one}" for one in change.get("gives", ())] + [f"+{one}" for one in change.get("gets", ())]
+    return f"{moved} ({', '.join(machines)})" if machines else moved
 
 
 def place_in_words(place: Any) -> str:
@@ -24,6 +26,11 @@ def place_in_words(place: Any) -> str:
 def parts_of(place: Any) -> list[Mapping[str, Any]]:
     """Return the machines of a place of a workload, each with its cards; none: the queue."""
     return [] if place is None else [place, *place.get("rest", ())]
+
+
+def given_back(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the machines of a change that takes this one back; nothing, where none are moved."""
+    return {"gives": change["gets"], "gets": change["gives"]} if "gives" in change else {}
 
 
 def cards_in_words(cards: list[int]) -> str:

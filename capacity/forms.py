@@ -123,7 +123,9 @@ class NewPool(NewTeamRowForm, MachineFields):
     kind = forms.ChoiceField(
         choices=PoolKind.choices,
         label=_("Kind"),
-        help_text=_("Serving pools share workers between services; all others hand out cards to workloads."),
+        help_text=_(
+            "Serving pools share workers, or whole machines, between services; all others hand out cards."
+        ),
     )
     granularity = forms.ChoiceField(
         choices=[("", _("By kind")), *Granularity.choices], required=False, label=_("Unit")
@@ -156,6 +158,16 @@ class PoolSettings(forms.Form):
     dwell_seconds = forms.IntegerField(min_value=0, label=_("Seconds that a service keeps a worker"))
     parallel_starts = forms.IntegerField(min_value=1, label=_("Workers that may start at once"))
     description = forms.CharField(max_length=500, required=False, label=_("Description"))
+
+
+class WholeMachineSettings(PoolSettings):
+    """Settings of a serving pool that hands out whole machines."""
+
+    workers = None  # type: ignore[assignment]
+    selector = MachineLabelsField(label=_("Labels of its machines"), help_text=_("One a line: key=value."))
+    budget = forms.IntegerField(min_value=1, label=_("Machines that one plan may move"))
+    dwell_seconds = forms.IntegerField(min_value=0, label=_("Seconds that a service keeps a machine"))
+    parallel_starts = forms.IntegerField(min_value=1, label=_("Machines that may start at once"))
 
 
 class OneServiceForm(forms.Form):

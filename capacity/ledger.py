@@ -24,12 +24,14 @@ from capacity.states import (
     RUNNING,
     CapacityPlanKind,
     Granularity,
+    PoolKind,
     PoolMode,
     WorkloadAdmission,
     WorkloadState,
 )
+from clusters.backends.gpu_names import NVIDIA, is_slice
 from clusters.capacities import rooms_of
-from clusters.models import Cluster, Node, Occupancy
+from clusters.models import Cluster, Deployment, Node, Occupancy, Worker
 from clusters.states import NodeOperation, NodeState
 from clusters.topology import place_of
 from common import clock
@@ -53,6 +55,8 @@ class PoolMachineCards:
     """Code of why nothing is placed there; empty: it is open."""
     others: int = 0
     holders: Mapping[int, Workload] = field(default_factory=dict)
+    services: Mapping[int, str] = field(default_factory=dict)
+    """Services by card that their workers hold."""
     kept: Mapping[int, int] = field(default_factory=dict)
     """Cards that a plan under way has promised to a workload, by its id."""
     divided: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -62,17 +66,17 @@ class PoolMachineCards:
     def free(self) -> tuple[int, ...]:
         if self.closed:
             return ()
-        taken = {*self.holders, *self.kept, *self.divided}
+        taken = {*self.holders, *self.services, *self.kept, *self.divided}
         free = [card for card in range(self.cards) if card not in taken]
         return tuple(free[: max(0, len(free) - self.others)])
 
     @property
     def shares(self) -> list[tuple[Workload | str, list[int]]]:
-        """Return the holders with their cards; `others` for those of strangers."""
+        """Return the holders with their cards: workloads, names of services, `others` for strangers."""
         found: dict[Workload | str, list[int]] = {}
         free = set(self.free)
         for card in range(self.cards):
-            if holder := self.holders.get(card):
+            if holder := self.holders.get(card) or self.services.get(card):
                 found.setdefault(holder, []).append(card)
             elif card not in free and card not in self.divided and not self.closed:
                 found.setdefault(NOBODYS, []).append(card)
@@ -138,15 +142,18 @@ class CardLedger:
 
 def ledger_of(cluster: Cluster) -> CardLedger:
     rows = Pool.objects.filter(cluster=cluster, admission=WorkloadAdmission.SLIPWAY)
-    rows = rows.exclude(granularity=Granularity.WORKER)
+    rows = rows.exclude(kind=PoolKind.SERVING)
     pools = {pool.pk: pool for pool in rows.select_related("team", "cluster").order_by("pk")}
     active = Q(state=WorkloadState.QUEUED) | Q(state__in=HOLDING)
     found = Workload.objects.filter(active, pool__in=pools).select_related("pool", "team")
     workloads = {workload.pk: workload for workload in found}
     holders: dict[str, dict[int, Workload]] = {}
+    serving: dict[str, dict[int, str]] = {}
     for one in Allocation.objects.filter(cluster=cluster):
         if one.workload_id in workloads:
             holders.setdefault(one.machine, {})[one.card] = workloads[one.workload_id]
+        elif one.service:
+            serving.setdefault(one.machine, {})[one.card] = one.service
     kept: dict[str, dict[int, int]] = {}
     moving: set[int] = set()
     running = CapacityPlan.objects.filter(pool__in=pools, state__in=RUNNING)
@@ -161,6 +168,8 @@ def ledger_of(cluster: Cluster) -> CardLedger:
         replace(
             machine,
             holders=holders.get(machine.name, {}),
+            services=serving.get(machine.name, {}),
+            others=max(0, machine.others - len(serving.get(machine.name, {}))),
             kept=kept.get(machine.name, {}),
             divided=divided.get(machine.name, {}),
         )
@@ -182,6 +191,25 @@ def divided_cards(pools: Iterable[Pool]) -> dict[str, dict[int, list[dict[str, A
         else:
             cards.pop(row.card, None)
     return found
+
+
+def gpus_of_workers(cluster: Cluster, machines: Iterable[str]) -> dict[str, tuple[str, str, int]]:
+    """Return by id the service, the machine and the GPUs of each worker that stands on one of these."""
+    rows = Worker.objects.filter(deployment__cluster=cluster, node__name__in=list(machines))
+    found = {}
+    for worker in rows.select_related("deployment", "node"):
+        cards, node = gpus_of(worker.deployment), worker.node
+        if cards and node is not None:
+            found[worker.uid] = (worker.deployment.service, node.name, cards)
+    return found
+
+
+def gpus_of(deployment: Deployment) -> int:
+    """Return the whole GPUs that each of its workers holds."""
+    resource = deployment.resources.get("gpu_resource") or NVIDIA
+    if deployment.device == "cpu" or is_slice(resource):
+        return 0
+    return int(deployment.resources.get("gpus_per_worker", 1))
 
 
 def machine_names(pool: Pool) -> list[str]:

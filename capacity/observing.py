@@ -6,13 +6,14 @@ from datetime import datetime
 from math import ceil
 from typing import Any
 
+from capacity.machines import WholeMachines, machine_changes, plan_machines, whole_machines
 from capacity.models import Pool, PoolMember, active_law
 from capacity.planning.errors import PlanningError
 from capacity.planning.law import ObservedLoad, Recommendation, ScalingMemory, offered_work, recommend
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
-from capacity.states import CapacityPlanKind
+from capacity.states import CapacityPlanKind, Granularity
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
 from clusters.states import GONE
@@ -109,14 +110,25 @@ def look_at(pool: Pool, now: datetime) -> PoolLook:
     members = list(pool.memberships.select_related("groups", "queue"))
     stable = {member.service: stable_target(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
-    seen = [_seen(pool, member, stable[member.service], living, now) for member in members]
+    whole = whole_machines(pool, stable) if pool.granularity == Granularity.MACHINE else None
+    seen = [_seen(pool, member, stable[member.service], living, now, whole) for member in members]
     remembered = {one.look.service: one.remembered for one in seen}
     looks = [one.look for one in seen]
+    demands = [one.demand for one in seen if one.demand is not None]
+    size = whole.total([demand.service for demand in demands]) if whole else pool.workers
     try:
-        granted = grants(pool.workers, [one.demand for one in seen if one.demand is not None])
+        granted = grants(size, demands)
     except PlanningError as error:
         return PoolLook(tuple(looks), remembered, problem=str(error))
-    looks = [replace(look, granted=granted.get(look.service, look.have)) for look in looks]
+    each = whole.workers if whole else {}
+    looks = [
+        replace(look, granted=granted[look.service] * each.get(look.service, 1))
+        if look.service in granted
+        else replace(look, granted=look.have)
+        for look in looks
+    ]
+    if whole is not None:
+        return _planned_machines(pool, whole, looks, living, granted, remembered, now)
     return _planned(pool, members, looks, remembered, now)
 
 
@@ -130,7 +142,12 @@ class SeenService:
 
 
 def _seen(
-    pool: Pool, member: PoolMember, stable: str, living: Mapping[str, DeploymentSnapshot], now: datetime
+    pool: Pool,
+    member: PoolMember,
+    stable: str,
+    living: Mapping[str, DeploymentSnapshot],
+    now: datetime,
+    whole: WholeMachines | None,
 ) -> SeenService:
     law = law_with(switch_time(member), active_law(member))
     look = ServiceLook(member.service, stable, target=law.target)
@@ -147,10 +164,12 @@ def _seen(
         busy=deployment.load.busy,
         in_flight=deployment.load.in_flight,
         waiting=sum(worker.queue_depth for worker in deployment.workers),
-        held=held_by(pool, member.service, stable, deployment) or _queue_held(member, now),
+        held=held_by(pool, member.service, stable, deployment)
+        or _queue_held(member, now)
+        or (whole.held.get(member.service, "") if whole else ""),
     )
     if look.busy is None and have:
-        return SeenService(look, before, _demand(member, look, base=have))
+        return SeenService(look, before, _demand(member, look, base=have, whole=whole))
     after, observed = observe_load(before, deployment.workers, deployment.row.slots, now.timestamp())
     recommended = recommend(law, after.law_memory, observed, have)
     after = after.with_law(recommended.memory)
@@ -162,7 +181,7 @@ def _seen(
         why=recommended.why,
     )
     look = _with_queue(member, look, recommended)
-    return SeenService(look, after, _demand(member, look, base=look.load))
+    return SeenService(look, after, _demand(member, look, base=look.load, whole=whole))
 
 
 def _queue_held(member: PoolMember, now: datetime) -> str:
@@ -199,11 +218,17 @@ def _with_queue(member: PoolMember, look: ServiceLook, requests: Recommendation)
     )
 
 
-def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
-    """Leave out what must not move: it is neither given away nor counted as free."""
-    guarantee = max(member.guarantee, look.have) if look.held else member.guarantee
-    limit = max(guarantee, look.have if look.held else member.limit)
-    return Demand(member.service, guarantee, limit, member.weight, base, look.wanted, look.have)
+def _demand(
+    member: PoolMember, look: ServiceLook, *, base: float, whole: WholeMachines | None = None
+) -> Demand:
+    """Count in workers, or in machines where they are whole. Leave out what must not move: it is neither
+    given away nor counted as free."""
+    each = whole.workers[member.service] if whole else 1
+    have = whole.of(member.service) if whole else look.have
+    guarantee = max(member.guarantee, have) if look.held else member.guarantee
+    limit = max(guarantee, have if look.held else member.limit)
+    wanted = ceil(look.wanted / each)
+    return Demand(member.service, guarantee, limit, member.weight, base / each, wanted, have)
 
 
 def switch_time(member: PoolMember) -> float:
@@ -304,6 +329,38 @@ def _planned(
         if delta[look.service]
     )
     return PoolLook(tuple(looks), remembered, changes)
+
+
+def _planned_machines(
+    pool: Pool,
+    whole: WholeMachines,
+    looks: list[ServiceLook],
+    living: Mapping[str, DeploymentSnapshot],
+    granted: Mapping[str, int],
+    remembered: Mapping[str, Remembered],
+    now: datetime,
+) -> PoolLook:
+    """Each machine that moves takes as many workers of its services with it as it holds."""
+    there = {look.service: living[look.deployment] for look in looks if look.deployment in living}
+    held = {look.service: look.held for look in looks}
+    planned = plan_machines(pool, whole.machines, granted, there, held, now)
+    moved = machine_changes(planned)
+    looks = [replace(look, held=look.held or planned.held.get(look.service, "")) for look in looks]
+    changes = tuple(
+        {
+            "service": look.service,
+            "deployment": look.deployment,
+            "before": look.have,
+            "after": max(0, (whole.of(look.service) + len(gets) - len(gives)) * whole.workers[look.service]),
+            "why": "others_need_them" if gives and look.wanted >= look.have else look.why,
+            "gives": gives,
+            "gets": gets,
+        }
+        for look in looks
+        if (names := moved.get(look.service))
+        for gives, gets in [(names["gives"], names["gets"])]
+    )
+    return PoolLook(tuple(looks), remembered, changes, kind=CapacityPlanKind.MACHINES)
 
 
 def stored(value: Any) -> dict[str, Any]:

@@ -16,15 +16,28 @@ from clusters.backends.kinds import abilities_of
 
 MOST_MACHINES = 1_000
 _MACHINE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+CARD_UNITS = (Granularity.MACHINE, Granularity.CARD)
 _FIELDS = {"machine", "cards", "model", "rack"}
 
 
 def check_machines(pool: Pool) -> None:
     """Raises InvalidPool."""
-    is_of_machines = pool.granularity != Granularity.WORKER
-    if is_of_machines == (pool.kind == PoolKind.SERVING):
-        _refuse("granularity", _("Serving pools hand out workers, all others machines or cards."))
-    if not is_of_machines:
+    units = (Granularity.WORKER, Granularity.MACHINE) if pool.kind == PoolKind.SERVING else CARD_UNITS
+    if pool.granularity not in units:
+        refused = _("Serving pools hand out workers or whole machines, all others machines or cards.")
+        _refuse("granularity", refused)
+    if pool.kind == PoolKind.SERVING and pool.granularity == Granularity.MACHINE:
+        if abilities_of(pool.cluster.kind).runs_on_host:
+            _refuse("granularity", _("This cluster is one machine: its services share workers."))
+        for field in ("inventory", "guarantee", "lending_limit", "borrowing_limit"):
+            if getattr(pool, field):
+                _refuse(field, _("Only pools that hand out cards to workloads have it."))
+        _check_selector(pool.selector)
+        if not pool.selector:
+            _refuse("selector", _("Give labels of its machines."))
+        _check_no_other_owner(pool)
+        return
+    if pool.kind == PoolKind.SERVING:
         if pool.admission != WorkloadAdmission.SLIPWAY:
             _refuse("admission", _("Only pools of machines or cards have it."))
         for field in ("selector", "inventory", "guarantee", "lending_limit", "borrowing_limit"):
@@ -44,6 +57,10 @@ def check_machines(pool: Pool) -> None:
         over = _("The pool is guaranteed %(guarantee)s cards; its machines have %(cards)s.")
         _refuse("guarantee", over % {"guarantee": pool.guarantee, "cards": cards})
     _check_held(pool)
+    _check_no_other_owner(pool)
+
+
+def _check_no_other_owner(pool: Pool) -> None:
     own = machine_names(pool)
     field = "inventory" if pool.inventory else "selector"
     for other in Pool.objects.filter(cluster=pool.cluster).exclude(pk=pool.pk):
@@ -65,7 +82,7 @@ def check_nobody_waits(pool: Pool) -> None:
 
     Raises InvalidPool.
     """
-    lent = Allocation.objects.filter(lender=pool).exists()
+    lent = Allocation.objects.filter(lender=pool, service="").exists()
     if lent or pool.workloads.filter(state__in=HOLDING).exists():
         _refuse("admission", _("Its workloads have cards, or wait for them in Kueue: suspend them first."))
 
@@ -76,7 +93,7 @@ def _check_held(pool: Pool) -> None:
         return
     own = {machine.name: machine.cards for machine in machines_of(pool)}
     is_owner = Q(lender=pool) | Q(lender=None, workload__pool=pool)
-    for held in Allocation.objects.filter(is_owner).select_related("workload"):
+    for held in Allocation.objects.filter(is_owner, service="").select_related("workload"):
         if held.card >= own.get(held.machine, 0):
             said = _("%(workload)s holds %(card)s: suspend it first.")
             _refuse(

@@ -36,6 +36,8 @@ REASONS: dict[str, Text] = {
     "incident": _("A health incident keeps it out of service."),
     "cordoned": _("It is cordoned."),
     "not_ready": _("It is not ready."),
+    "no_selector": _("Its pods do not select the machines that it is given."),
+    "no_cards": _("A machine does not hold one of its workers."),
     "nothing_movable": _("No worker may be moved to it."),
 }
 

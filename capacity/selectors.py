@@ -16,6 +16,7 @@ from capacity.charts import load_charts
 from capacity.errors import InvalidWorkload
 from capacity.fragmentation import RackFragments, fragments
 from capacity.ledger import CardLedger, PoolMachineCards, ledger_of
+from capacity.machines import ServiceMachine, service_machines
 from capacity.models import (
     Allocation,
     CapacityPlan,
@@ -28,7 +29,7 @@ from capacity.models import (
     ServiceGroups,
     ServiceQueue,
 )
-from capacity.states import OPEN, Granularity
+from capacity.states import OPEN, Granularity, PoolKind
 from clusters.models import Deployment
 from clusters.states import GONE
 from common import clock
@@ -113,7 +114,7 @@ def plans_to_decide(actor: Actor) -> QuerySet[CapacityPlan]:
 
 
 def allocations(actor: Actor) -> QuerySet[Allocation]:
-    """Cards that workloads hold in pools that the actor may read."""
+    """Cards that workloads and services hold in pools that the actor may read."""
     pools = Pool.objects.for_actor(actor, Right.READ)
     mine = Q(workload__pool__in=pools) | Q(lender__in=pools)
     rows = Allocation.objects.filter(mine).select_related("cluster", "lender", "workload__pool")
@@ -146,6 +147,8 @@ class PoolNow:
     """By service."""
     cards: "PoolCards | None" = None
     """Of a pool of machines."""
+    machines: list[ServiceMachine] = field(default_factory=list)
+    """Of a serving pool that hands out whole machines."""
 
     @property
     def free(self) -> int:
@@ -254,7 +257,7 @@ def startable_over_time(pool: Pool) -> Chart:
 def pools_now(actor: Actor, shown: Iterable[Pool]) -> list[PoolNow]:
     """`shown` as `pools` reads them."""
     chosen = list(shown)
-    clusters = {pool.cluster_id: pool.cluster for pool in chosen if pool.granularity != Granularity.WORKER}
+    clusters = {pool.cluster_id: pool.cluster for pool in chosen if pool.kind != PoolKind.SERVING}
     ledgers = {pk: ledger_of(cluster) for pk, cluster in clusters.items()}
     return [_pool_now(actor, pool, ledgers.get(pool.cluster_id)) for pool in chosen]
 
@@ -262,6 +265,7 @@ def pools_now(actor: Actor, shown: Iterable[Pool]) -> list[PoolNow]:
 def _pool_now(actor: Actor, pool: Pool, ledger: CardLedger | None) -> PoolNow:
     members = list(pool.memberships.all())
     looks = [member.look for member in members if member.look]
+    is_whole = pool.kind == PoolKind.SERVING and pool.granularity == Granularity.MACHINE
     return PoolNow(
         pool=pool,
         members=members,
@@ -275,5 +279,6 @@ def _pool_now(actor: Actor, pool: Pool, ledger: CardLedger | None) -> PoolNow:
         may_write=may(actor, Right.CAPACITY_WRITE, pool.team),
         may_apply=may(actor, Right.CAPACITY_APPLY, pool.team),
         charts=load_charts(members),
-        cards=None if ledger is None or pool.granularity == Granularity.WORKER else cards_now(pool, ledger),
+        cards=None if ledger is None or pool.kind == PoolKind.SERVING else cards_now(pool, ledger),
+        machines=service_machines(pool) if is_whole else [],
     )

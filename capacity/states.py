@@ -52,6 +52,7 @@ class CapacityPlanKind(TextChoices):
 
     WORKERS = "workers", _("Workers of services")
     WORKLOADS = "workloads", _("Preemption")
+    MACHINES = "machines", _("Whole machines between services")
     FRAGMENTS = "fragments", _("Defragmentation")
 
 

@@ -31,6 +31,7 @@ ALLOCATION = {
     "cluster": "embedded",
     **HELD,
     "workload": 4,
+    "service": "",
     "pool": "training",
     "since": TIME,
     "lease_until": None,
@@ -65,10 +66,12 @@ class HeldCardSerializer(serializers.ModelSerializer[Allocation]):
 
 @example(ALLOCATION)
 class AllocationSerializer(HeldCardSerializer):
-    """A card, and the workload that holds it."""
+    """A card, and the workload or service that holds it."""
 
     cluster = serializers.CharField(source="cluster.name")
-    pool = serializers.CharField(source="workload.pool.name")
+    pool = serializers.CharField(
+        source="workload.pool.name", default=None, allow_null=True, help_text="Of the workload."
+    )
 
     class Meta:
         model = Allocation

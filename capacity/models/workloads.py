@@ -91,16 +91,21 @@ class Workload(TeamRow, Reconciled):
 
 
 class Allocation(models.Model):
-    """A card, and the workload that has it: starting and draining ones count. The row is the right to it."""
+    """A card and its holder, a workload or a service: starting and draining ones count. The row is the right
+    to it."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     machine = models.CharField(max_length=253)
     card = models.PositiveSmallIntegerField()
     """Number of the card on its machine, from 0."""
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="allocations")
-    """Its holder."""
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, null=True, related_name="allocations")
+    """Its holder; None: a service."""
+    service = models.CharField(max_length=63, blank=True, default="", db_default="")
+    """Its holder; empty: a workload."""
+    worker = models.CharField(max_length=200, blank=True, default="", db_default="")
+    """Id of the service's worker that has it; empty: the service has the whole machine."""
     lender = models.ForeignKey(Pool, on_delete=models.PROTECT, null=True, related_name="+")
-    """Pool that owns the machine, where it is not the holder's own."""
+    """Pool that owns the machine, where it is not the workload's own."""
     since = models.DateTimeField(default=clock.now)
     lease_until = models.DateTimeField(null=True)
     """When the holder is expected to end; None: nobody knows."""
@@ -113,6 +118,10 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.machine} card {self.card}"
+
+    @property
+    def holder(self) -> str:
+        return self.service or str(self.workload)
 
 
 class CardSample(models.Model):

@@ -134,7 +134,8 @@ class DrainCard(LayoutStep):
         held = Allocation.objects.filter(
             cluster=row.pool.cluster_id, machine=row.machine, card__in=[row.card]
         )
-        return [one.workload for one in held.select_related("workload__pool__cluster")]
+        rows = held.select_related("workload__pool__cluster")
+        return [one.workload for one in rows if one.workload is not None]
 
 
 class ApplyLayout(LayoutStep):

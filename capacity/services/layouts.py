@@ -14,7 +14,7 @@ from capacity.ledger import PoolMachineCards, ledger_of
 from capacity.models import CapacityStop, CardLayout, Pool
 from capacity.planning.cards import SliceNeed, fill, geometry_of, layout
 from capacity.planning.errors import PlanningError
-from capacity.states import Granularity, LayoutState
+from capacity.states import LayoutState, PoolKind
 from clusters.backends.node_operations import MIG_CONFIG, WHOLE_CARDS
 from clusters.models import Node
 from common import audit, clock
@@ -117,7 +117,7 @@ def _begin(row: CardLayout, actor: Actor) -> CardLayout:
 
 
 def _machine(pool: Pool, name: str) -> PoolMachineCards:
-    if pool.granularity == Granularity.WORKER:
+    if pool.kind == PoolKind.SERVING:
         raise InvalidPool(fields={"pool": [_("Only pools of machines or cards have it.")]})
     machines = {one.name: one for one in ledger_of(pool.cluster).of(pool)}
     if name not in machines:

@@ -4,18 +4,20 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
 from accounts import team_rows
 from accounts.models import Team
 from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
-from capacity.changes import parts_of
+from capacity.changes import given_back, parts_of
 from capacity.disruption import blocked
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
 from capacity.fragmentation import plan_defragmentation
+from capacity.ledger import machine_names
+from capacity.machines import SERVICE_LABEL, selects_machines
 from capacity.models import (
     Allocation,
     CapacityPlan,
@@ -25,6 +27,7 @@ from capacity.models import (
     ServiceGroups,
     Workload,
 )
+from capacity.observing import stable_target
 from capacity.planning.errors import PlanningError
 from capacity.pool_checks import check_machines, check_nobody_waits
 from capacity.selectors import services_for
@@ -38,6 +41,7 @@ from capacity.states import (
     PoolMode,
     WorkloadAdmission,
 )
+from clusters import selectors as fleet
 from clusters.models import Cluster
 from common import audit, clock, events
 from common.actor import Actor
@@ -98,6 +102,7 @@ def remove_pool(row: Pool, *, actor: Actor, reason: str = "") -> None:
             raise PlanNotOpen(
                 _("Kueue has a quota of the pool: let Slipway admit its workloads first, which removes it.")
             )
+        Allocation.objects.filter(lender=row).exclude(service="").delete()
         if row.workloads.exists() or Allocation.objects.filter(lender=row).exists():
             raise PlanNotOpen(_("The pool has workloads, or has lent cards; remove or end those first."))
         audit.record(actor, "pool.remove", subject=row, reason=reason, team_id=row.team_id)
@@ -124,6 +129,8 @@ def set_membership(
         none = _("%(service)s has no workers in %(cluster)s that you may move.")
         raise InvalidPool(fields={"service": [none % {"service": service, "cluster": pool.cluster}]})
     require(actor, Right.CAPACITY_WRITE, team, service=service)
+    if pool.granularity == Granularity.MACHINE:
+        _check_selects(service)
     with transaction.atomic():
         pool.change()
         row = PoolMember.objects.filter(service=service).first() or PoolMember(service=service)
@@ -175,10 +182,16 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
     S = CapacityPlanState
     if row.state not in (S.DONE, S.FAILED, S.STOPPED) or hasattr(row, "undone_by"):
         raise PlanNotOpen(_("Only a plan that ended can be undone, and once."))
-    if row.kind != CapacityPlanKind.WORKERS:
+    if row.kind in (CapacityPlanKind.WORKLOADS, CapacityPlanKind.FRAGMENTS):
         _refuse_taken_cards(row)
     back = [
-        {**change, "before": change["after"], "after": change["before"], "why": "undone"}
+        {
+            **change,
+            **given_back(change),
+            "before": change["after"],
+            "after": change["before"],
+            "why": "undone",
+        }
         for change in row.changes
     ]
     with transaction.atomic():
@@ -218,7 +231,7 @@ def propose_defragmentation(
     Raises NotAllowed, InvalidPool, PlanNotOpen where another plan of the pool is open or none helps.
     """
     require(actor, Right.CAPACITY_WRITE, pool.team)
-    if pool.granularity == Granularity.WORKER:
+    if pool.kind == PoolKind.SERVING:
         raise InvalidPool(fields={"pool": [_("It hands out workers, which are never scattered.")]})
     if pool.admission == WorkloadAdmission.KUEUE:
         raise InvalidPool(fields={"pool": [_("Kueue places its workloads: Slipway moves none of them.")]})
@@ -258,6 +271,15 @@ def resume(*, actor: Actor, reason: str = "") -> CapacityStop:
     return _switch(actor, "resume", reason, is_on=False)
 
 
+def _check_selects(service: str) -> None:
+    """Raises InvalidPool where its pods would stand on machines of others."""
+    stable = fleet.deployments_of(service).filter(name=stable_target(service)).first()
+    if stable is None or not selects_machines(stable):
+        label = f"{SERVICE_LABEL}={service}"
+        words = _("Its pods do not select the machines that it is given: set its node selector to %(label)s.")
+        raise InvalidPool(fields={"service": [words % {"label": label}]})
+
+
 def _refuse_taken_cards(row: CapacityPlan) -> None:
     """Raises PlanNotOpen where somebody else holds by now what the plan took from a workload."""
     moved = [change["workload"] for change in row.changes]
@@ -266,9 +288,10 @@ def _refuse_taken_cards(row: CapacityPlan) -> None:
             taken = Allocation.objects.filter(
                 cluster=row.pool.cluster_id, machine=place["machine"], card__in=place["cards"]
             )
-            if other := taken.exclude(workload__in=moved).select_related("workload").first():
+            foreign = taken.filter(Q(workload=None) | ~Q(workload__in=moved))
+            if other := foreign.select_related("workload").first():
                 held = _("%(holder)s holds %(card)s now.")
-                raise PlanNotOpen(held % {"holder": other.workload, "card": other})
+                raise PlanNotOpen(held % {"holder": other.holder, "card": other})
 
 
 def _refuse_while_stopped() -> None:
@@ -321,6 +344,12 @@ def _check(row: Pool | PoolMember) -> None:
 
 def _check_guarantees(pool: Pool) -> None:
     promised = pool.memberships.aggregate(total=Sum("guarantee"))["total"] or 0
+    if pool.granularity == Granularity.MACHINE:
+        has = len(machine_names(pool))
+        if pool.kind == PoolKind.SERVING and promised > has:
+            over = _("The services are guaranteed %(promised)s machines; the pool has %(machines)s.")
+            raise InvalidPool(fields={"guarantee": [over % {"promised": promised, "machines": has}]})
+        return
     if promised > pool.workers:
         over = _("The services are guaranteed %(promised)s workers; the pool has %(workers)s.")
         told = over % {"promised": promised, "workers": pool.workers}

@@ -16,7 +16,7 @@ from capacity.events import WorkloadMoved
 from capacity.ledger import ends_at
 from capacity.models import Allocation, CapacityPlan, CapacityStop, Pool, Workload
 from capacity.planning.lending import CardGrant
-from capacity.states import ENDED, HOLDING, Granularity, WorkloadState
+from capacity.states import ENDED, HOLDING, PoolKind, WorkloadState
 from clusters.backends.kinds import abilities_of
 from common import audit, clock, events
 from common.actor import Actor
@@ -160,7 +160,7 @@ def _tell(row: Workload) -> None:
 
 
 def _check(row: Workload) -> None:
-    if row.pool.granularity == Granularity.WORKER:
+    if row.pool.kind == PoolKind.SERVING:
         workers = _("%(pool)s hands out workers to services: choose a pool of machines or cards.")
         raise InvalidWorkload(fields={"pool": [workers % {"pool": row.pool}]})
     words = row.command

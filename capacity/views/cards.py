@@ -11,7 +11,7 @@ from accounts.states import Right
 from capacity import selectors, services
 from capacity.forms import CardLayoutForm
 from capacity.models import CardLayout
-from capacity.states import Granularity
+from capacity.states import PoolKind
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -23,7 +23,7 @@ from common.pages.forms import blame, reason_of
 def cards_page(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
-    if pool.granularity == Granularity.WORKER:
+    if pool.kind == PoolKind.SERVING:
         raise Http404
     form = CardLayoutForm(request.POST if request.method == "POST" else None)
     row: CardLayout | None = None

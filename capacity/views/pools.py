@@ -20,10 +20,11 @@ from capacity.forms import (
     PoolSettings,
     ServiceGroupsForm,
     ServiceQueueForm,
+    WholeMachineSettings,
 )
 from capacity.fragmentation import SIZES
 from capacity.models import CapacityPlan, CapacityStop, Pool, ServiceGroups, ServiceQueue
-from capacity.states import ENDED, Granularity
+from capacity.states import ENDED, Granularity, PoolKind
 from clusters.models import Cluster
 from common.actor import Actor
 from common.errors import SlipwayError
@@ -77,7 +78,9 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
     sent = request.POST.get("form") if request.method == "POST" else None
-    fields = PoolSettings if pool.granularity == Granularity.WORKER else CardPoolSettings
+    fields: type[Form] = PoolSettings if pool.kind == PoolKind.SERVING else CardPoolSettings
+    if pool.kind == PoolKind.SERVING and pool.granularity == Granularity.MACHINE:
+        fields = WholeMachineSettings
     settings = fields(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
     services_there = list(selectors.services_for(actor, pool))
     member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
@@ -161,7 +164,7 @@ def fragments_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Scattered cards of a pool: jobs that could start, and the dry run of moves; sent, it is proposed."""
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
-    if pool.granularity == Granularity.WORKER:
+    if pool.kind == PoolKind.SERVING:
         raise Http404
     given = request.POST if request.method == "POST" else (request.GET if "cards" in request.GET else None)
     form, plan = DefragmentForm(given), None

@@ -356,6 +356,11 @@ class FakeNodeOperations:
         self._guard(node, order)
         self.mig_labels = {MIG_CONFIG: config, MIG_STATE: self.mig_state}
 
+    def set_label(self, node: str, label: str, value: str | None, order: NodeCommand) -> None:
+        self._guard(node, order)
+        self.mig_labels.pop(label, None)
+        self.mig_labels |= {label: value} if value else {}
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         if order.op_key not in self._rebooted_by:

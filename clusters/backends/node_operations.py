@@ -139,5 +139,9 @@ class NodeOperations(Protocol):
         Raises OperationUnsupported where it does not run.
         """
 
+    def set_label(self, node: str, label: str, value: str | None, order: NodeCommand) -> None:
+        """Let the machine have this label; None: not have it. Raises OperationUnsupported where machines have
+        no labels of ours."""
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from clusters.backends.node_operations import NodeCommand
+from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
 from common.fence import Fence
 from common.reconcile import LeaseLost, Operation, Reconciled
@@ -32,6 +32,26 @@ def order_for(
         Node.objects.filter(pk=node.pk).update(orders=F("orders") + 1)
         turn = Node.objects.filter(pk=node.pk).values_list("orders", flat=True).get()
     return NodeCommand(op_key or operation.op_key, Fence(_holder(node), turn), by, reason)
+
+
+def label_node(
+    row: Reconciled,
+    operation: Operation,
+    *,
+    node: Node,
+    label: str,
+    value: str,
+    by: str,
+    reason: str,
+    operations: NodeOperations,
+) -> None:
+    """Give the machine a label, empty: take it away, on behalf of a step of `row`, and know of it at once.
+
+    Raises LeaseLost, and errors of the backend."""
+    order = order_for(row, operation, node=node, by=by, reason=reason)
+    operations.set_label(node.uid, label, value or None, order)
+    labels = dict(operations.look(node.uid).labels)
+    Node.objects.filter(pk=node.pk).update(labels=labels)
 
 
 def _holder(node: Node) -> int:

@@ -291,6 +291,20 @@ def test_operands_of_the_gpu_operator_leave_while_they_are_paused_and_come_back(
     }
 
 
+def test_a_machine_gets_and_loses_a_label_by_order_and_a_late_order_is_refused(rig: Any) -> None:
+    operations, machine = rig.cluster.node_operations, node_of(rig).uid
+    if isinstance(rig, EmbeddedRig):
+        with pytest.raises(OperationUnsupported):
+            operations.set_label(machine, "slipway.io/service", "chat", order())
+        return
+    operations.set_label(machine, "slipway.io/service", "chat", order())
+    assert operations.look(machine).labels["slipway.io/service"] == "chat"
+    with pytest.raises(StaleDeploymentFence):
+        operations.set_label(machine, "slipway.io/service", "code", order(turn=0))
+    operations.set_label(machine, "slipway.io/service", None, order())
+    assert "slipway.io/service" not in operations.look(machine).labels
+
+
 def test_mig_manager_is_asked_once_for_a_layout_and_shows_how_far_it_is(rig: Any) -> None:
     operations, machine = rig.cluster.node_operations, node_of(rig).uid
     if not isinstance(rig, FakeRig):

@@ -190,6 +190,10 @@ class EmbeddedNodeOperations:
         _known(node)
         raise OperationUnsupported("There is no MIG manager: it runs in Kubernetes, by the GPU operator.")
 
+    def set_label(self, node: str, label: str, value: str | None, order: NodeCommand) -> None:
+        _known(node)
+        raise OperationUnsupported("Slipway runs on this machine itself, which has no labels.")
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         _known(node)
         raise OperationUnsupported(

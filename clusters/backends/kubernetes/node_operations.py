@@ -262,6 +262,9 @@ class KubernetesNodeOperations:
 
         self._relabel(node, order, wanted)
 
+    def set_label(self, node: str, label: str, value: str | None, order: NodeCommand) -> None:
+        self._change(node, order, lambda _found: {"metadata": {"labels": {label: value}}})
+
     def _relabel(self, node: str, order: NodeCommand, wanted: Callable[[Labels], Labels]) -> None:
         self._change(
             node,

@@ -35,6 +35,7 @@ LEDGER: Columns = {
     "CARD": "card",
     "POOL": "pool",
     "WORKLOAD": "workload",
+    "SERVICE": "service",
     "LENDER": "lender",
     "SINCE": "since",
 }
@@ -96,7 +97,7 @@ def show(typer_context: typer.Context, number: Number) -> None:
 
 @app.command("ledger")
 def ledger(typer_context: typer.Context) -> None:
-    """List the cards that workloads hold."""
+    """List the cards that workloads and services hold."""
     context_of(typer_context).each(at("capacity", "allocations"), LEDGER)
 
 
