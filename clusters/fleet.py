@@ -54,6 +54,11 @@ class LastHeartbeat:
     prompt_lengths: tuple[int, ...] = ()
     answer_lengths: tuple[int, ...] = ()
     """As in `serving.protocol.Heartbeat`."""
+    deployment: str = ""
+    errors: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """As `requests`, since its process began."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -80,6 +85,10 @@ class LastHeartbeat:
             process=f"{record['worker']}@{record['started_at']:.0f}",
             prompt_lengths=tuple(record.get("prompt_lengths", ())),
             answer_lengths=tuple(record.get("answer_lengths", ())),
+            deployment=record.get("deployment", ""),
+            errors=record["counters"].get("errors", 0),
+            prompt_tokens=record["counters"].get("prompt_tokens", 0),
+            completion_tokens=record["counters"].get("completion_tokens", 0),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 

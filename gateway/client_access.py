@@ -84,6 +84,33 @@ class ClientReading:
     """By target and id of the key (`NO_KEY` for requests without one)."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessCounts:
+    """What one process of a worker counted since it began."""
+
+    target: str
+    counts: ClientCounts
+
+
+Processes = Mapping[str, ProcessCounts]
+"""By a name that is another one after each start of the worker."""
+
+
+def packed_processes(processes: Processes) -> dict[str, object]:
+    """Return, as JSON, what workers counted where the gateway counts no tokens."""
+    return {"processes": {name: [one.target, *one.counts.as_numbers()] for name, one in processes.items()}}
+
+
+def unpacked_processes(document: Mapping[str, object]) -> Processes | None:
+    """Return the counts that were packed; None: the gateway counts itself."""
+    processes = document.get("processes")
+    if not isinstance(processes, Mapping):
+        return None
+    return {
+        name: ProcessCounts(target, ClientCounts(*numbers)) for name, (target, *numbers) in processes.items()
+    }
+
+
 def packed_clients(reading: ClientReading, targets: frozenset[str]) -> dict[str, object]:
     """Return the counts of these targets as JSON."""
     found: dict[str, dict[str, list[int]]] = {}

@@ -4,9 +4,9 @@ And keeps what was counted, a reading a minute: charts do not begin when somebod
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from time import monotonic
@@ -23,7 +23,14 @@ from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, p
 from gateway import history, key_selectors, selectors, watching
 from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of
-from gateway.client_access import ClientReading, packed_clients
+from gateway.client_access import (
+    ClientCounts,
+    ClientReading,
+    ProcessCounts,
+    Processes,
+    packed_clients,
+    packed_processes,
+)
 from gateway.errors import (
     GatewayError,
     GatewayRightsMissing,
@@ -170,6 +177,14 @@ class RouteCounts:
     """Of the workers that have counted lengths in tokens."""
     clients: ClientReading | None = None
     """By key, where the gateway counts so."""
+    processes: Mapping[int, Processes] = field(default_factory=dict)
+    """What workers have counted, where it does not."""
+
+    def used(self, route: int) -> dict[str, object]:
+        """Return what is known of a route's tokens, as its reading keeps it."""
+        if self.clients:
+            return packed_clients(self.clients, frozenset(self.readings[route]))
+        return packed_processes(self.processes[route]) if self.processes.get(route) else {}
 
     @property
     def since(self) -> datetime | None:
@@ -201,7 +216,15 @@ class RecordTraffic(Step[Gateway]):
                     figures[route.pk] = selectors.worker_figures(route.service)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return RouteCounts(found, figures, _counted_lengths(routes), key_selectors.client_counts(row))
+        heard = fleet.heartbeats_by_service(route.service for route in routes)
+        counts_keys = backends_of(row).clients is not None
+        return RouteCounts(
+            found,
+            figures,
+            _counted_lengths(routes, heard),
+            key_selectors.client_counts(row),
+            {} if counts_keys else {one.pk: _processes(heard.get(one.service, ())) for one in routes},
+        )
 
     def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> StepOutcome:
         minute = history.minute_of(now)
@@ -215,7 +238,7 @@ class RecordTraffic(Step[Gateway]):
                         at=now,
                         counts=history.packed(counts),
                         figures=packed_figures(seen.figures.get(route, {})),
-                        clients=packed_clients(seen.clients, frozenset(counts)) if seen.clients else {},
+                        clients=seen.used(route),
                     )
                     for route, counts in seen.readings.items()
                 ),
@@ -231,8 +254,24 @@ class RecordTraffic(Step[Gateway]):
         return proceed(save={"recorded_minute": minute, "counted_since": seen.since}, write=write)
 
 
-def _counted_lengths(routes: Sequence[Route]) -> dict[int, Sequence[LastHeartbeat]]:
-    heard = fleet.heartbeats_by_service(route.service for route in routes)
+def _processes(heartbeats: Iterable[LastHeartbeat]) -> Processes:
+    return {
+        one.process: ProcessCounts(
+            one.deployment,
+            ClientCounts(
+                requests=one.requests,
+                errors=one.errors,
+                prompt_tokens=one.prompt_tokens,
+                completion_tokens=one.completion_tokens,
+            ),
+        )
+        for one in heartbeats
+    }
+
+
+def _counted_lengths(
+    routes: Sequence[Route], heard: Mapping[str, Sequence[LastHeartbeat]]
+) -> dict[int, Sequence[LastHeartbeat]]:
     return {
         route.pk: heard[route.service]
         for route in routes

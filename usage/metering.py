@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gateway.client_access import NO_KEY, ClientCounts, ClientReading
+from gateway.client_access import NO_KEY, ClientCounts, ClientReading, Processes
 from gateway.traffic import TargetCounts
 
 Counts = Mapping[tuple[str, str], ClientCounts]
@@ -19,6 +19,8 @@ class MeterReading:
     targets: Mapping[str, TargetCounts]
     clients: ClientReading | None
     """None: it does not count by key."""
+    processes: Processes | None = None
+    """What each process of its workers counted; None: the gateway counts, or none was heard."""
 
 
 def used_between(before: MeterReading | None, after: MeterReading) -> Counts:
@@ -32,13 +34,17 @@ def used_between(before: MeterReading | None, after: MeterReading) -> Counts:
         same = earlier is not None and earlier.epoch == after.clients.epoch
         known: Counts = earlier.counts if same and earlier else {}
         return _more(after.clients.counts, known)
+    processes = after.processes or {}
+    reporting = {process.target for process in processes.values()}
     found, known = {}, {}
     for target, counts in after.targets.items():
+        if target in reporting:
+            continue
         old = before.targets.get(target) if before else None
         found[target, NO_KEY] = _of_version(counts)
         if old is not None and old.epoch == counts.epoch:
             known[target, NO_KEY] = _of_version(old)
-    return _more(found, known)
+    return _more(found, known) | _of_processes((before and before.processes) or {}, processes)
 
 
 def used(readings: Sequence[MeterReading], before: MeterReading | None) -> dict[date, Counts]:
@@ -50,6 +56,16 @@ def used(readings: Sequence[MeterReading], before: MeterReading | None) -> dict[
             of_day[of] = of_day.get(of, ClientCounts()) + counts
         before = reading
     return dict(found)
+
+
+def _of_processes(before: Processes, after: Processes) -> dict[tuple[str, str], ClientCounts]:
+    """A process counts from the first reading that knows it: one unheard for a while is not new."""
+    found: dict[tuple[str, str], ClientCounts] = {}
+    for name, process in after.items():
+        if (known := before.get(name)) is not None:
+            of = process.target, NO_KEY
+            found[of] = found.get(of, ClientCounts()) + process.counts.since(known.counts)
+    return {of: counts for of, counts in found.items() if any(counts.as_numbers())}
 
 
 def _of_version(counts: TargetCounts) -> ClientCounts:

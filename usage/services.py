@@ -20,7 +20,7 @@ from common import audit, clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.live.touch import touch
-from gateway.client_access import ClientCounts, unpacked_clients
+from gateway.client_access import ClientCounts, unpacked_clients, unpacked_processes
 from gateway.history import minute_of, unpacked
 from gateway.models import ClientKey, TrafficReading
 from gpu_health.models import GpuPrices
@@ -88,7 +88,12 @@ def _counted(after: int, until: int) -> dict[date, Counts]:
 
 
 def _reading(row: TrafficReading) -> MeterReading:
-    return MeterReading(row.at.date(), unpacked(row.counts), unpacked_clients(row.clients))
+    return MeterReading(
+        row.at.date(),
+        unpacked(row.counts),
+        unpacked_clients(row.clients),
+        unpacked_processes(row.clients),
+    )
 
 
 def _gpus_held() -> dict[str, GpuUse]:

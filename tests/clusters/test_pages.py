@@ -217,8 +217,8 @@ def test_tables_sort_and_page_and_absurd_questions_are_answered(scene, browser):
 
 def test_a_workers_log_is_searched_paused_and_downloaded(scene, browser, monkeypatch):
     workers_of(scene, "chat", 1)
-    lines = "\n".join(["loaded", "ERROR no room", *["served"] * 300])
-    monkeypatch.setattr("clusters.services.logs._read_here", lambda *_args: lines)
+    lines = ["loaded", "ERROR no room", *["served"] * 300]
+    monkeypatch.setattr("clusters.services.logs._read_here", lambda *args: "\n".join(lines[-args[-1] :]))
     page = "/fleet/workers/chat-0/"
 
     assert "ERROR no room" not in text_of(browser.get(page))
@@ -229,5 +229,5 @@ def test_a_workers_log_is_searched_paused_and_downloaded(scene, browser, monkeyp
     assert "every 2s" in text_of(browser.get(page, headers={**PART, "HX-Target": "log"}))
     file = browser.get(f"{page}log/")
     assert file["Content-Disposition"] == 'attachment; filename="chat-0.log"'
-    assert text_of(file).splitlines() == lines.splitlines()
+    assert text_of(file).splitlines() == lines
     assert browser.get("/fleet/workers/none/log/").status_code == 404

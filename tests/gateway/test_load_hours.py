@@ -10,8 +10,9 @@ from clusters.heartbeat_records import record_of
 from common.actor import Actor
 from common.fence import Fence
 from gateway import selectors
+from gateway.client_access import unpacked_processes
 from gateway.load_hours import LOAD_KEPT
-from gateway.models import Gateway, LoadHour
+from gateway.models import Gateway, LoadHour, TrafficReading
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import RouteSpec
 from serving.desk import Desk, Progress, RequestOutcome
@@ -73,6 +74,10 @@ def test_lengths_are_summed_over_restarts_and_hours_and_kept_for_a_week(
     first = CountingWorker()
     first.answer(500, 9)
     minute(first)
+    # This gateway counts no tokens: what its workers counted is kept for usage.
+    told = unpacked_processes(TrafficReading.objects.get().clients)
+    assert told is not None
+    assert [one.counts.as_numbers() for one in told.values()] == [(1, 0, 0, 500, 9)]
     first.answer(100, 7)
     first.answer(100, 20, code=500)
     minute(first)

@@ -64,6 +64,7 @@ WORDS = {
     "models retention apply": "m --preview p",
     "models retention set": "m --keep-last 3",
     "quota set": "t 5GB",
+    "service ask": "s Hello",
     "service change": "s --plan direct",
     "service create": "s m:v1 --release-header open",
     "service indicator push": "s refunds {file}",

@@ -92,6 +92,33 @@ def test_each_request_is_counted_once_over_restarts_of_the_gateway_and_of_the_me
     )
 
 
+def test_workers_behind_other_gateways_count_their_tokens_each_by_itself(
+    route: Route, developer: Api
+) -> None:
+    def told(minutes: int, **processes: tuple[int, int, int]) -> None:
+        at = NOON + timedelta(minutes=minutes)
+        counts = {name: ["chat-1", one[0], 0, 0, *one[1:]] for name, one in processes.items()}
+        given = {"route": route, "minute": minute_of(at), "at": at, "counts": {}}
+        TrafficReading.objects.create(**given, clients={"processes": counts})
+
+    told(0, a=(1000, 9000, 9000))
+    meter(0)
+    told(1, a=(1010, 9100, 9050), b=(500, 5000, 5000))
+    told(2, b=(505, 5020, 5010))
+    told(3, a=(1012, 9120, 9060), b=(506, 5025, 5015))
+    told(4, a=(1013, 9130, 9065), b=(506, 5025, 5015))
+    meter(5)
+
+    (row,) = rows(developer, "service")
+
+    # Worker `a` was not heard at minute 2: what it counted until minute 3 is not counted, and nothing twice.
+    assert (row["requests"], row["prompt_tokens"], row["completion_tokens"]) == (
+        10 + 5 + 1 + 1,
+        100 + 20 + 5 + 10,
+        50 + 10 + 5 + 5,
+    )
+
+
 def test_usage_is_told_by_key_version_and_day_to_members_of_the_team_alone(
     route: Route, developer: Api
 ) -> None:
