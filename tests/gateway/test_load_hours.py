@@ -1,5 +1,6 @@
 """Load of a service by the hour: lengths as its workers counted them, over restarts and the ends of hours."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from clusters.heartbeat_records import record_of
 from common.actor import Actor
 from common.fence import Fence
 from gateway import selectors
+from gateway.backends.base import GatewayBackend
+from gateway.backends.configured import backends_of
 from gateway.client_access import unpacked_processes
 from gateway.load_hours import LOAD_KEPT
 from gateway.models import Gateway, LoadHour, TrafficReading
@@ -23,6 +26,11 @@ from tests.gateway.cast import fake_gateway, set_route
 from tests.gateway.test_abilities import deployment
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def without_keys(row: Gateway) -> GatewayBackend:
+    """The gateway as one that counts no tokens."""
+    return replace(backends_of(row), clients=None)
 
 
 class CountingWorker:
@@ -74,10 +82,6 @@ def test_lengths_are_summed_over_restarts_and_hours_and_kept_for_a_week(
     first = CountingWorker()
     first.answer(500, 9)
     minute(first)
-    # This gateway counts no tokens: what its workers counted is kept for usage.
-    told = unpacked_processes(TrafficReading.objects.get().clients)
-    assert told is not None
-    assert [one.counts.as_numbers() for one in told.values()] == [(1, 0, 0, 500, 9)]
     first.answer(100, 7)
     first.answer(100, 20, code=500)
     minute(first)
@@ -97,7 +101,12 @@ def test_lengths_are_summed_over_restarts_and_hours_and_kept_for_a_week(
     assert (load.requests, load.hours, load.in_flight, load.workers) == (6, 2, 2.0, 1.0)
     assert load.per_second == pytest.approx(3 / 3 / 60)
 
+    monkeypatch.setattr("gateway.reconcilers.backends_of", without_keys)
+    monkeypatch.setattr("gateway.key_selectors.backends_of", without_keys)
     clock.pass_(LOAD_KEPT + timedelta(hours=1))
     minute(again)
+    told = unpacked_processes(TrafficReading.objects.order_by("minute").last().clients)  # type: ignore[union-attr]
+    assert told is not None
+    assert [one.counts.as_numbers() for one in told.values()] == [(2, 0, 0, 31, 301)]
     assert LoadHour.objects.count() == 1
     assert selectors.service_load("chat", since=clock() - LOAD_KEPT) is None
