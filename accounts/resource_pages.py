@@ -113,6 +113,8 @@ class TeamResource:
     columns: Sequence[ResourceColumn]
     """The first leads to the row's page."""
     verbs: Sequence[ResourceVerb] = ()
+    about: Text = ""
+    """Stands on the list while there is none: what one is good for."""
 
     @property
     def urlpatterns(self) -> list[URLPattern]:
