@@ -77,6 +77,7 @@ PAGES = TeamResource(
     noun="workloads",
     title=gettext_lazy("Workloads"),
     new=gettext_lazy("New workload"),
+    about=gettext_lazy("A workload is a training or batch job that borrows GPUs of a pool."),
     path="/workloads/",
     icon="stack-2",
     rank=56,

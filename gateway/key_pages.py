@@ -69,6 +69,10 @@ PAGES = ClientKeyPages(
     noun="client-keys",
     title=gettext_lazy("Client keys"),
     new=gettext_lazy("New client key"),
+    about=gettext_lazy(
+        "Clients send a key as Authorization: Bearer KEY. "
+        "It opens services of a team, with limits on requests and tokens."
+    ),
     path="/client-keys/",
     icon="key",
     rank=36,

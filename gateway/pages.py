@@ -32,6 +32,7 @@ PAGES = TeamResource(
     noun="abilities",
     title=gettext_lazy("Abilities"),
     new=gettext_lazy("New ability"),
+    about=gettext_lazy("An ability is one address that workers of several services answer."),
     path="/abilities/",
     icon="route",
     rank=34,

@@ -34,6 +34,7 @@ PAGES = TeamResource(
     noun="jobs",
     title=gettext_lazy("Jobs"),
     new=gettext_lazy("New job"),
+    about=gettext_lazy("A job is a request to a service that waits in a queue until a worker takes it."),
     path="/jobs/",
     icon="list-check",
     rank=35,

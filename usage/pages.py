@@ -33,6 +33,7 @@ BUDGET_PAGES = TeamResource(
     noun="budgets",
     title=gettext_lazy("Budgets"),
     new=gettext_lazy("New budget"),
+    about=gettext_lazy("A budget for a calendar month warns before and when it is spent. It stops nothing."),
     path="/usage/budgets/",
     icon="wallet",
     rank=37,
