@@ -1,9 +1,11 @@
-"""Changes of plans in words, whatever they move."""
+"""Changes of plans and of cards in words."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
+
+from capacity.planning.mps import PROFILE
 
 
 def change_in_words(change: Mapping[str, Any]) -> str:
@@ -42,3 +44,10 @@ def cards_in_words(cards: list[int]) -> str:
         else:
             spans.append([card, card])
     return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+
+
+def size_in_words(instance: Mapping[str, Any]) -> str:
+    """`1g.10gb`, or `25 %, 9856 MiB` of a share by MPS."""
+    if instance["profile"] != PROFILE:
+        return str(instance["profile"])
+    return f"{instance['threads']} %, {instance['memory_mib']} MiB"

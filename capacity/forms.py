@@ -7,7 +7,7 @@ from accounts.resource_pages import NewTeamRowForm
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
 from capacity.models.queues import LONGEST_ITEM_SECONDS
 from capacity.replays import LONGEST_HOURS
-from capacity.states import Granularity, PoolKind, PoolMode, QueueKind, WorkloadAdmission
+from capacity.states import CardSharing, Granularity, PoolKind, PoolMode, QueueKind, WorkloadAdmission
 from clusters.models import MAX_REPLICAS, Cluster
 from common.pages.forms import MomentInput
 
@@ -307,7 +307,15 @@ class CardLayoutForm(forms.Form):
         min_value=0,
         required=False,
         label=_("Card"),
-        help_text=_("Number on a declared machine; empty: all cards, as MIG manager divides them."),
+        help_text=_("Number on a declared machine; empty: all cards, which a cluster divides alike."),
+    )
+    sharing = forms.TypedChoiceField(
+        choices=CardSharing.choices,
+        required=False,
+        initial=CardSharing.MIG,
+        empty_value=CardSharing.MIG,
+        label=_("Divided by"),
+        help_text=_("MPS: one team alone, for a model that faults ends the others."),
     )
     needs = NeedsField(
         required=False,

@@ -59,8 +59,11 @@ class PoolMachineCards:
     """Services by card that their workers hold."""
     kept: Mapping[int, int] = field(default_factory=dict)
     """Cards that a plan under way has promised to a workload, by its id."""
-    divided: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
-    """Instances of declared cards that are or will be divided: no workload gets them whole."""
+    divided: Mapping[int | None, list[dict[str, Any]]] = field(default_factory=dict)
+    """Instances of declared cards that are or will be divided: no workload gets them whole. None: those of
+    each card of a machine of a cluster."""
+    memory_mib: int = 0
+    """Of one card; 0: not known."""
 
     @property
     def free(self) -> tuple[int, ...]:
@@ -178,14 +181,12 @@ def ledger_of(cluster: Cluster) -> CardLedger:
     return CardLedger(pools, tuple(machines), workloads, frozenset(moving))
 
 
-def divided_cards(pools: Iterable[Pool]) -> dict[str, dict[int, list[dict[str, Any]]]]:
-    """Return the instances of declared cards by machine and card, as they are now or will be."""
-    rows = CardLayout.objects.filter(pool__in=list(pools), config="", state__in=(*OPEN_LAYOUTS, "applied"))
-    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
+def divided_cards(pools: Iterable[Pool]) -> dict[str, dict[int | None, list[dict[str, Any]]]]:
+    """Return the instances of divided cards by machine and card, as they are now or will be."""
+    rows = CardLayout.objects.filter(pool__in=list(pools), state__in=(*OPEN_LAYOUTS, "applied"))
+    found: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
     for row in rows.order_by("pk"):
         cards = found.setdefault(row.machine, {})
-        if row.card is None:
-            continue
         if row.instances or row.state in OPEN_LAYOUTS:
             cards[row.card] = row.instances
         else:
@@ -250,7 +251,8 @@ def _machines(
     for room in rooms:
         node = nodes[room.name]
         pool = next((pool for pool in chosen if _matches(pool, node.labels)), None)
-        cards = sum(room.allocatable.values())
+        # Slices and shares are counted as many cards: none of them is a whole one.
+        cards = room.cards if room.sharing else sum(room.allocatable.values())
         if pool is None or not cards:
             continue
         held = sum(count for resource in room.used.values() for count in resource.values())
@@ -263,8 +265,9 @@ def _machines(
                 cards=cards,
                 rack=place_of(node.labels).get("rack", ""),
                 model=room.gpu_type,
-                closed=_why_closed(node, is_ill=node.pk in ill),
+                closed=_why_closed(node, is_ill=node.pk in ill) or ("shared" if room.sharing else ""),
                 others=max(0, held - len(ours)),
+                memory_mib=room.memory_bytes // 2**20,
             )
         )
     closed = next((why for node in nodes.values() if (why := _why_closed(node, is_ill=node.pk in ill))), "")

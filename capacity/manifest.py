@@ -26,6 +26,7 @@ from capacity.reconcilers.workloads import WorkloadReconciler
 from capacity.states import (
     CapacityPlanKind,
     CapacityPlanState,
+    CardSharing,
     Granularity,
     LayoutState,
     PoolKind,
@@ -128,6 +129,7 @@ MANIFEST = AppManifest(
         ChoiceSet(Granularity, schema="PoolGranularity"),
         ChoiceSet(WorkloadAdmission, schema="PoolAdmission"),
         ChoiceSet(CapacityPlanKind, schema="CapacityPlanKind"),
+        ChoiceSet(CardSharing, schema="CardSharing"),
         ChoiceSet(LayoutState, badges="card_layout", schema="CardLayoutState"),
         ChoiceSet(QueueKind, schema="QueueKind"),
         ChoiceSet(WorkloadKind, schema="WorkloadKind"),

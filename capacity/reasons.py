@@ -35,6 +35,7 @@ REASONS: dict[str, Text] = {
     "preempted_without_checkpoint": _("It gives way, and loses its work: its policy allows that."),
     "incident": _("A health incident keeps it out of service."),
     "cordoned": _("It is cordoned."),
+    "shared": _("MIG or MPS divides its cards."),
     "not_ready": _("It is not ready."),
     "no_selector": _("Its pods do not select the machines that it is given."),
     "no_cards": _("A machine does not hold one of its workers."),

@@ -188,7 +188,8 @@ def cards_now(pool: Pool, ledger: CardLedger) -> PoolCards:
 
 @dataclass(frozen=True, slots=True)
 class PoolCard:
-    """A card of a pool. instances: of a declared one; closed: code of why nothing is placed there."""
+    """A card of a pool. instances: into which it is or will be divided. closed: code of why nothing is placed
+    there."""
 
     machine: str
     card: int
@@ -206,7 +207,7 @@ def cards_of(pool: Pool) -> list[PoolCard]:
             card=card,
             model=one.model,
             holder=str(one.holders.get(card, "")),
-            instances=one.divided.get(card, []),
+            instances=one.divided.get(card) or one.divided.get(None, []),
             is_simulated=one.is_simulated,
             closed=one.closed,
         )

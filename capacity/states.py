@@ -105,13 +105,20 @@ MOVES: StateMachine[CapacityPlanState] = StateMachine(
 
 
 class LayoutState(TextChoices):
-    """State of a change of a card's MIG layout."""
+    """State of a change of a card's layout."""
 
     DRAINING = "draining", _("Draining")
     APPLYING = "applying", _("Applying")
     RETURNING = "returning", _("Returning to service")
     APPLIED = "applied", _("Applied")
     FAILED = "failed", _("Failed")
+
+
+class CardSharing(TextChoices):
+    """The way in which a card is divided."""
+
+    MIG = "mig", _("MIG instances")
+    MPS = "mps", _("MPS shares")
 
 
 _L = LayoutState

@@ -62,6 +62,7 @@ def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineCapac
                 gpu_type=product,
                 memory_bytes=memory,
                 sharing=sharing,
+                cards=len(cards),
                 allocatable=allocatable or ({"gpu": len(cards)} if cards else {}),
                 used=(occupancy.used if occupancy else {}).get(name, {}),
                 takes_pods=state == NodeState.READY and not is_cordoned,

@@ -25,6 +25,8 @@ class MachineCapacity:
     memory_bytes: int = 0
     """Of one GPU."""
     sharing: str = ""
+    cards: int = 0
+    """GPUs that it has, however they are shared."""
     allocatable: Mapping[str, int]
     """GPUs by the name under which the cluster counts them."""
     used: Mapping[str, Mapping[str, int]]

@@ -174,8 +174,8 @@ def _termination(control: MpsControl, device: str, size: int) -> None:
 
 
 def _end(control: MpsControl, device: str, size: int) -> None:
-    control.set_defaults(50, {0: 4096})
-    print(f"default of threads: {control.default_threads():g} %")
+    control.set_defaults(100 / 48, {0: 4096})
+    print(f"default of threads, of 48 shares: {control.default_threads():g} %")
     loops = Loops(device, size, control.environment)
     try:
         loops.go(loops.begin(60))

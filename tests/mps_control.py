@@ -9,9 +9,17 @@ import signal
 import sys
 from pathlib import Path
 
+WRAPPER = '#!/bin/bash\nexec -a nvidia-cuda-mps-control "{python}" "{script}" "$@"\n'
 DIRECTORY = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
 STATE = DIRECTORY / "state.json"
 SERVER = 4_711
+
+
+def install(place: Path) -> None:
+    """Put it into a directory of programs."""
+    program = place / "nvidia-cuda-mps-control"
+    program.write_text(WRAPPER.format(python=sys.executable, script=__file__))
+    program.chmod(0o755)
 
 
 def clients() -> list[int]:

@@ -1,4 +1,4 @@
-"""Cards and their MIG layouts over REST."""
+"""Cards and their layouts over REST."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from rest_framework import serializers
 
 from capacity.api.fragment_serializers import TIME
 from capacity.models import CardLayout
-from capacity.services.layouts import MOST_NEEDS
-from capacity.states import LayoutState
+from capacity.planning.mps import MOST_CLIENTS
+from capacity.states import CardSharing, LayoutState
 from common.api.examples import example
 
 NEED = {"name": "embedder", "memory_mib": 9000, "share": 0.1}
@@ -34,11 +34,15 @@ class SliceNeedSerializer(serializers.Serializer[Any]):
 
 @example(INSTANCE)
 class MigInstanceSerializer(serializers.Serializer[Any]):
-    """A MIG instance on a card."""
+    """A MIG instance or an MPS share of a card."""
 
-    profile = serializers.CharField()
-    begin = serializers.IntegerField(help_text="First of its memory slices, of 8.")
+    profile = serializers.CharField(help_text="Of MIG; `mps`: it is a share.")
+    begin = serializers.IntegerField(
+        required=False, help_text="First of its memory slices, of 8; of MIG alone."
+    )
     name = serializers.CharField(allow_blank=True, help_text="Model that it is for.")
+    threads = serializers.IntegerField(required=False, help_text="Percentage at most; of MPS alone.")
+    memory_mib = serializers.IntegerField(required=False, help_text="At most; of MPS alone.")
 
 
 @example(CARD)
@@ -49,7 +53,7 @@ class PoolCardSerializer(serializers.Serializer[Any]):
     card = serializers.IntegerField()
     model = serializers.CharField(allow_blank=True)
     holder = serializers.CharField(allow_blank=True, help_text="Workload that has it.")
-    instances = MigInstanceSerializer(many=True, help_text="Of a declared card; empty: it is whole.")
+    instances = MigInstanceSerializer(many=True, help_text="Empty: it is whole.")
     is_simulated = serializers.BooleanField(help_text="The machine is declared.")
     closed = serializers.CharField(allow_blank=True, help_text="Code of why nothing is placed there.")
 
@@ -61,17 +65,18 @@ class PoolCardsSerializer(serializers.Serializer[Any]):
     cards = PoolCardSerializer(many=True)
 
 
-@example({"machine": "gpu-07", "card": 3, "needs": [NEED], "drain": False, "dry_run": True})
+@example({"machine": "gpu-07", "card": 3, "sharing": "mig", "needs": [NEED], "drain": False, "dry_run": True})
 class CardLayoutWish(serializers.Serializer[Any]):
     machine = serializers.CharField(max_length=253)
     card = serializers.IntegerField(
         min_value=0,
         required=False,
         allow_null=True,
-        help_text="Of a declared machine; null: all cards, as MIG manager divides them.",
+        help_text="Of a declared machine; null: all cards, which a cluster divides alike.",
     )
+    sharing = serializers.ChoiceField(CardSharing.choices, default=CardSharing.MIG)
     needs = serializers.ListField(
-        child=SliceNeedSerializer(), max_length=MOST_NEEDS, help_text="Empty: the whole card."
+        child=SliceNeedSerializer(), max_length=MOST_CLIENTS, help_text="Empty: the whole card."
     )
     drain = serializers.BooleanField(default=False, help_text="Ask who holds it to leave; else refuse.")
     dry_run = serializers.BooleanField(default=False, help_text="Answer the layout, change nothing.")
@@ -83,6 +88,7 @@ LAYOUT = {
     "pool": 7,
     "machine": "gpu-07",
     "card": 3,
+    "sharing": "mig",
     "model": "H100-80GB",
     "instances": [INSTANCE],
     "before": [],
@@ -102,6 +108,7 @@ LAYOUT = {
 @example(LAYOUT)
 class CardLayoutSerializer(serializers.ModelSerializer[CardLayout]):
     state = serializers.ChoiceField(LayoutState.choices)
+    sharing = serializers.ChoiceField(CardSharing.choices)
     instances = MigInstanceSerializer(many=True)
     before = MigInstanceSerializer(many=True)
     is_simulated = serializers.BooleanField()

@@ -93,7 +93,7 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     @extend_schema(responses={200: layout_serializers.CardLayoutSerializer})
     @action(detail=True, methods=["post"])
     def layout(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Divide a card by MIG for what is to run on it, or make it whole; as a dry run only answer how."""
+        """Divide a card by MIG or MPS for what is to run on it, or make it whole; dry runs answer how."""
         row = services.set_layout(self.get_object(), actor=self.actor, **self.given())
         return Response(layout_serializers.CardLayoutSerializer(row).data)
 

@@ -1,4 +1,4 @@
-"""Changes of cards into MIG instances, and back: rows."""
+"""Changes of cards into MIG instances or MPS shares, and back: rows."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from capacity.models.pools import Pool
-from capacity.states import OPEN_LAYOUTS, LayoutState
+from capacity.states import OPEN_LAYOUTS, CardSharing, LayoutState
 from common import clock
 from common.reconcile import Reconciled
 
@@ -17,19 +17,24 @@ class LayoutRows(TeamOwned["CardLayout"]):
 
 
 class CardLayout(Reconciled):
-    """A MIG layout that a card of a declared machine, or all cards of a machine of a cluster, gets."""
+    """A layout that a card of a declared machine, or all cards of a machine of a cluster, gets."""
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="layouts")
     machine = models.CharField(max_length=253)
     card = models.PositiveSmallIntegerField(null=True)
-    """None: all cards of the machine alike, as MIG manager divides them."""
+    """None: all cards of the machine alike, as MIG manager and the device plugin divide them."""
+    sharing = models.CharField(
+        max_length=10, choices=CardSharing.choices, default=CardSharing.MIG, db_default=CardSharing.MIG
+    )
     model = models.CharField(max_length=63)
-    """As `capacity.planning.cards.GEOMETRY` names it."""
+    """As `capacity.planning.cards.GEOMETRY` names it; of MPS as the machine does."""
     instances = models.JSONField(default=list)
-    """`{profile, begin, name}` of each instance on the card; empty: the whole card."""
+    """`{profile, begin, name}` of each instance on the card, of MPS `{profile, name, threads, memory_mib}` of
+    each share; empty: the whole card."""
     before = models.JSONField(default=list)
     config = models.CharField(max_length=63, blank=True)
-    """MIG manager's name of the layout; empty: the card is declared, and the layout simulated."""
+    """MIG manager's name of the layout, or `mps-N` for N shares; empty: the card is declared, and the layout
+    simulated."""
     config_before = models.CharField(max_length=63, blank=True)
     drains = models.BooleanField(default=False)
     """Who holds the card is asked to leave it; else a card in use is refused."""

@@ -1,4 +1,4 @@
-"""Steps of a MIG layout: drain the card, reconfigure it, verify, and give the machine back."""
+"""Steps of a layout: drain the card, reconfigure it, verify, and give the machine back."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from accounts.states import Right
 from capacity.models import Allocation, CapacityStop, CardLayout, Workload
 from capacity.reconcilers.card_moves import MARGIN
 from capacity.services.workloads import ask_to_give_way
-from capacity.states import LAYOUT_MOVES, LayoutState
+from capacity.states import LAYOUT_MOVES, CardSharing, LayoutState
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import MIG_CONFIG, MIG_STATE, OperationUnsupported
@@ -68,8 +68,12 @@ class LayoutStep(Step[CardLayout]):
             late = _("It took longer than %(minutes)d minutes.") % {
                 "minutes": self.limit.total_seconds() // 60
             }
-            return _ended(S.FAILED, now, late)
+            return _ended(S.FAILED, now, f"{late} {self.advice(row)}".strip())
         return wait(LOOK_EVERY)
+
+    def advice(self, row: CardLayout) -> str:
+        """Say where to look when the step takes too long; empty: nowhere."""
+        return ""
 
     def stopped(self) -> str:
         return _("The kill switch was thrown.") if CapacityStop.now().is_on else ""
@@ -106,7 +110,7 @@ class DrainCard(LayoutStep):
         if node is None:
             self._refusal = _("The cluster has no machine %(name)s any more.") % {"name": row.machine}
             return
-        why = _("MIG layout %(config)s") % {"config": row.config}
+        why = _("Card layout %(config)s") % {"config": row.config}
         try:
             drain_node(
                 actor=ACTOR, node=node, reason=why, options=DrainOptions(gpu_pods_only=True), op_key=_key(row)
@@ -139,7 +143,7 @@ class DrainCard(LayoutStep):
 
 
 class ApplyLayout(LayoutStep):
-    """MIG manager divides the cards of a machine of a cluster; of a declared one nothing has to be done."""
+    """MIG manager or MPS divides the cards of a machine of a cluster; declared ones stay as they are."""
 
     name = "apply-layout"
     limit = CONFIGURED_WITHIN
@@ -153,8 +157,12 @@ class ApplyLayout(LayoutStep):
         if node is None:
             return
         order = order_for(row, operation, node=node, by=ACTOR.name, reason=str(row))
+        operations = self._backend_of(node.cluster).node_operations
         try:
-            self._backend_of(node.cluster).node_operations.set_mig_config(node.uid, row.config, order)
+            if row.sharing == CardSharing.MPS:
+                operations.set_mps_shares(node.uid, len(row.instances), order)
+            else:
+                operations.set_mig_config(node.uid, row.config, order)
         except OperationUnsupported as error:
             self._refusal = str(error)
         except BackendError as error:
@@ -170,8 +178,11 @@ class ApplyLayout(LayoutStep):
             return LayoutLook(
                 False, _("The cluster has no machine %(name)s any more.") % {"name": row.machine}
             )
+        operations = self._backend_of(node.cluster).node_operations
         try:
-            labels = self._backend_of(node.cluster).node_operations.look(node.uid).labels
+            if row.sharing == CardSharing.MPS:
+                return LayoutLook(operations.mps_shares(node.uid) == len(row.instances))
+            labels = operations.look(node.uid).labels
         except BackendError as error:
             raise Unavailable(str(error)) from None
         if labels.get(MIG_CONFIG) != row.config:
@@ -183,6 +194,14 @@ class ApplyLayout(LayoutStep):
             labels.get(MIG_STATE) == "success",
             failed % {"config": row.config, "machine": row.machine} if is_failed else "",
         )
+
+    def advice(self, row: CardLayout) -> str:
+        if row.sharing != CardSharing.MPS:
+            return ""
+        plugin = _(
+            "See whether the device plugin has the configuration %(config)s. %(machine)s stays cordoned."
+        )
+        return plugin % {"config": row.config, "machine": row.machine}
 
 
 class ReturnMachine(LayoutStep):

@@ -1,4 +1,4 @@
-"""Writes of MIG layouts: a card is divided by what is to run on it, and made whole again."""
+"""Writes of layouts: a card is divided by what is to run on it, and made whole again."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -10,19 +10,21 @@ from django.utils.translation import gettext as _
 from accounts.services.rights import require, require_for_owner
 from accounts.states import Right
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
+from capacity.fault_domains import refuse_other_teams
 from capacity.ledger import PoolMachineCards, ledger_of
 from capacity.models import CapacityStop, CardLayout, Pool
 from capacity.planning.cards import SliceNeed, fill, geometry_of, layout
 from capacity.planning.errors import PlanningError
-from capacity.states import LayoutState, PoolKind
+from capacity.planning.mps import PROFILE, MpsShare, equal_shares, memory_of, shares
+from capacity.states import CardSharing, LayoutState, PoolKind
 from clusters.backends.node_operations import MIG_CONFIG, WHOLE_CARDS
 from clusters.models import Node
 from common import audit, clock
 from common.actor import Actor
 from common.live.touch import touch
 
-MOST_NEEDS = 7
-"""Instances of one card."""
+MOST_INSTANCES = 7
+"""MIG instances of one card."""
 
 
 def set_layout(
@@ -32,12 +34,14 @@ def set_layout(
     machine: str,
     needs: Iterable[Mapping[str, Any]] = (),
     card: int | None = None,
+    sharing: str = CardSharing.MIG,
     drain: bool = False,
     dry_run: bool = False,
     reason: str = "",
 ) -> CardLayout:
     """Divide a card of a declared machine, or all cards of a machine of a cluster, for `{name, memory_mib,
-    share}` of each need; without needs make them whole. `dry_run`: nothing is saved.
+    share}` of each need; without needs make them whole. One team alone shares a card by MPS. `dry_run`:
+    nothing is saved.
 
     Raises NotAllowed, InvalidPool, CapacityStopped, PlanNotOpen.
     """
@@ -47,7 +51,7 @@ def set_layout(
         pool=pool,
         machine=machine,
         card=card,
-        model=_model(found),
+        sharing=sharing,
         drains=drain,
         reason=reason,
         decided_by=actor.name,
@@ -55,12 +59,15 @@ def set_layout(
     )
     try:
         wanted = [SliceNeed(**need) for need in needs]
-        if len(wanted) > MOST_NEEDS:
-            raise PlanningError("needs", f"One card has at most {MOST_NEEDS} instances.")
+        if sharing == CardSharing.MIG and len(wanted) > MOST_INSTANCES:
+            raise PlanningError("needs", f"One card has at most {MOST_INSTANCES} instances.")
+        row.model = found.model if sharing == CardSharing.MPS else geometry_of(found.model)
+        if sharing == CardSharing.MPS:
+            refuse_other_teams(pool, found, card, [need.name for need in wanted])
         if found.is_simulated:
             _place_on_card(row, found, wanted)
         else:
-            _place_on_machine(row, wanted)
+            _place_on_machine(row, found, wanted)
     except PlanningError as error:
         field = error.field if error.field in ("needs", "machine") else "needs"
         raise InvalidPool(fields={field: [str(error)]}) from None
@@ -79,6 +86,7 @@ def undo_layout(row: CardLayout, *, actor: Actor, reason: str = "") -> CardLayou
         pool=row.pool,
         machine=row.machine,
         card=row.card,
+        sharing=row.sharing,
         model=row.model,
         instances=row.before,
         before=row.instances,
@@ -126,32 +134,49 @@ def _machine(pool: Pool, name: str) -> PoolMachineCards:
     return machines[name]
 
 
-def _model(machine: PoolMachineCards) -> str:
-    try:
-        return geometry_of(machine.model)
-    except PlanningError as error:
-        raise InvalidPool(fields={"machine": [str(error)]}) from None
-
-
 def _place_on_card(row: CardLayout, machine: PoolMachineCards, needs: list[SliceNeed]) -> None:
     if row.card is None or not row.card < machine.cards:
         which = _("Give the number of a card of this machine, from 0 to %(last)s.")
         raise InvalidPool(fields={"card": [which % {"last": machine.cards - 1}]})
-    row.instances = [asdict(one) for one in layout(row.model, needs)]
     row.before = machine.divided.get(row.card, [])
+    _refuse_divided_otherwise(row)
+    if row.sharing == CardSharing.MPS:
+        row.instances = _shares(shares(memory_of(machine.model), needs))
+    else:
+        row.instances = [asdict(one) for one in layout(row.model, needs)]
 
 
-def _place_on_machine(row: CardLayout, needs: list[SliceNeed]) -> None:
-    """MIG manager divides all cards alike, by layouts that it has names for."""
+def _place_on_machine(row: CardLayout, machine: PoolMachineCards, needs: list[SliceNeed]) -> None:
+    """MIG manager and the device plugin divide all cards alike, the one by layouts that it has names for."""
     if row.card is not None:
-        raise InvalidPool(fields={"card": [_("MIG manager divides all cards of a machine: name none.")]})
+        raise InvalidPool(fields={"card": [_("All cards of a machine are divided alike: name none.")]})
     node = Node.objects.get(cluster=row.pool.cluster, name=row.machine)
+    row.was_cordoned = node.is_cordoned
+    row.before = machine.divided.get(None, [])
+    _refuse_divided_otherwise(row)
+    if row.sharing == CardSharing.MPS:
+        row.instances = (
+            _shares(equal_shares(machine.memory_mib or memory_of(machine.model), needs)) if needs else []
+        )
+        row.config, row.config_before = f"mps-{len(row.instances)}", f"mps-{len(row.before)}"
+        return
     row.config_before = node.labels.get(MIG_CONFIG) or WHOLE_CARDS
     row.config = WHOLE_CARDS
-    row.was_cordoned = node.is_cordoned
     if needs:
         profile, row.instances = fill(row.model, needs)
         row.config = f"all-{profile}"
+
+
+def _shares(found: Iterable[MpsShare]) -> list[dict[str, Any]]:
+    return [{"profile": PROFILE, **asdict(one)} for one in found]
+
+
+def _refuse_divided_otherwise(row: CardLayout) -> None:
+    """A card is divided by MIG or by MPS, and made whole before the other divides it."""
+    by = CardSharing.MPS if any(one["profile"] == PROFILE for one in row.before) else CardSharing.MIG
+    if row.before and by != row.sharing:
+        otherwise = _("%(sharing)s divide it: make it whole by them first.")
+        raise InvalidPool(fields={"sharing": [otherwise % {"sharing": by.label}]})
 
 
 def _is_cordoned(row: CardLayout) -> bool:

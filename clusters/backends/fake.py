@@ -256,6 +256,7 @@ class FakeNodeOperations:
         self.mig_labels: dict[str, str] = {}
         """Written by MIG manager, with `mig_state` as soon as it is asked."""
         self.mig_state = "success"
+        self.mps = 0
         self.reboots = 0
         self.job_runner = FakeRunner()
         self._rebooted_by: set[str] = set()
@@ -360,6 +361,14 @@ class FakeNodeOperations:
         self._guard(node, order)
         self.mig_labels.pop(label, None)
         self.mig_labels |= {label: value} if value else {}
+
+    def set_mps_shares(self, node: str, shares: int, order: NodeCommand) -> None:
+        self._guard(node, order)
+        self.mps = shares
+
+    def mps_shares(self, node: str) -> int:
+        self._known(node)
+        return self.mps
 
     def reboot(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)

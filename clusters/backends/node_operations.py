@@ -143,5 +143,14 @@ class NodeOperations(Protocol):
         """Let the machine have this label; None: not have it. Raises OperationUnsupported where machines have
         no labels of ours."""
 
+    def set_mps_shares(self, node: str, shares: int, order: NodeCommand) -> None:
+        """Have CUDA MPS divide each GPU into so many equal shares, of its threads and memory; 0: undo it.
+        Whoever asks has drained the machine; clients that are left are terminated before their daemon ends.
+        Raises OperationUnsupported where MPS cannot be had.
+        """
+
+    def mps_shares(self, node: str) -> int:
+        """Return the shares that each GPU has now; 0: MPS does not divide them."""
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

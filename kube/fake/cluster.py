@@ -9,6 +9,7 @@ from kube.fake.controllers import (
     collecting,
     daemon_sets,
     deployments,
+    device_plugin,
     jobs,
     leader_worker_sets,
     machines,
@@ -95,6 +96,7 @@ class SimulatedCluster(FakeApiServer):
                 if self.operators_run:
                     leader_worker_sets.step(hands)
                     mig_manager.step(hands)
+                    device_plugin.step(hands)
                 stateful_sets.step(hands)
                 daemon_sets.step(hands)
                 self._jobs.step(hands)

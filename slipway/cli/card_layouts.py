@@ -1,4 +1,4 @@
-"""`slipway capacity cards`: who holds cards, and how MIG divides them."""
+"""`slipway capacity cards`: who holds cards, and how MIG or MPS divides them."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,12 @@ LAYOUTS: Columns = {
 
 
 def _instances(row: Document) -> str:
-    return ", ".join(f"{one['profile']} {one['name']}".strip() for one in row["instances"])
+    return ", ".join(f"{_size(one)} {one['name']}".strip() for one in row["instances"])
+
+
+def _size(one: Document) -> str:
+    """Return the profile of an instance, or `25%/9000MiB` of a share."""
+    return f"{one['threads']}%/{one['memory_mib']}MiB" if one["profile"] == "mps" else str(one["profile"])
 
 
 def cards(typer_context: typer.Context, pool: PoolName = "") -> None:
@@ -53,20 +58,23 @@ def set_layout(
     number: Annotated[int, typer.Argument(metavar="POOL_ID", help="Pool of machines or cards.")],
     machine: Annotated[str, typer.Argument(help="Name of the machine.")],
     card: Annotated[
-        int, typer.Option("--card", help="Of a declared machine; -1: all, as MIG manager divides them.")
+        int, typer.Option("--card", help="Of a declared machine; -1: all, which a cluster divides alike.")
     ] = -1,
     needs: Annotated[
         list[str] | None, typer.Option("--need", help="NAME:MIB:SHARE of a model; none: the whole card.")
     ] = None,
+    sharing: Annotated[
+        str, typer.Option("--by", help="mig (instances) or mps (shares, of one team alone).")
+    ] = "mig",
     drain: Annotated[bool, typer.Option("--drain", help="Have whoever holds it leave.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the layout, change nothing.")] = False,
     reason: Reason = "",
 ) -> None:
-    """Divide a card by MIG for the models that are to share it, or make it whole again."""
+    """Divide a card by MIG or MPS for the models that are to share it, or make it whole again."""
     context = context_of(typer_context)
     wish: dict[str, Any] = {"machine": machine, "card": None if card < 0 else card}
     wish |= {"needs": [_need(text) for text in needs or ()]}
-    wish |= {"drain": drain, "dry_run": dry_run, "reason": reason}
+    wish |= {"sharing": sharing, "drain": drain, "dry_run": dry_run, "reason": reason}
     row = context.client.create(at("capacity", "pools", number, "layout"), wish)
     said = _instances(row) or "whole"
     context.tell(row, said if dry_run else f"Layout {row['id']} is {row['state']}: {said}")

@@ -1,4 +1,4 @@
-"""Cards are divided by MIG and made whole again: declared ones, and machines of a fake API server."""
+"""Cards are divided by MIG or MPS and made whole again: declared ones, and machines of a fake API server."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,12 +15,14 @@ from capacity.reconcilers import CardLayoutReconciler
 from capacity.reconcilers.workloads import WorkloadReconciler
 from capacity.services.workloads import grant_cards, submit_workload
 from clusters.backends.fake_workloads import FakeWorkloads
-from clusters.models import Cluster, Drain, Node
+from clusters.models import Cluster, Deployment, Drain, Node
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
+from kube.fake.controllers import device_plugin
 from kube.resources import NODES
 from tests.cast import SYSTEM, api, client_of, person, team
+from tests.clusters.world import version_of
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.crash.harness import Clock, worker
 
@@ -179,10 +181,19 @@ class Operated:
             self.rig.server.advance(1)
             self.clock.pass_(timedelta(seconds=1))
 
-    def set(self, *needs: dict[str, Any]) -> CardLayout:
+    def set(self, *needs: dict[str, Any], sharing: str = "mig") -> CardLayout:
         return services.set_layout(
-            self.pool, actor=SYSTEM, machine="gpu-0", needs=needs, reason="More models."
+            self.pool,
+            actor=SYSTEM,
+            machine="gpu-0",
+            needs=needs,
+            sharing=sharing,
+            reason="More models.",
         )
+
+    def labels(self) -> dict[str, str]:
+        (node,) = self.rig.cluster.client.list(NODES).items
+        return node["metadata"]["labels"]  # type: ignore[no-any-return]
 
     def offered(self) -> dict[str, str]:
         (node,) = self.rig.cluster.client.list(NODES).items
@@ -225,6 +236,97 @@ def test_a_layout_that_mig_manager_cannot_apply_leaves_the_machine_cordoned_and_
     assert Node.objects.get().is_cordoned
 
 
+def test_shares_of_a_declared_card_hold_what_its_models_need_and_share_out_the_rest(
+    declared: Declared,
+) -> None:
+    row = declared.set(BERT, LLAMA, sharing="mps")
+    small, large = row.instances
+    assert (small["threads"], large["threads"]) == (20, 80)
+    assert small["memory_mib"] >= 9_000
+    assert small["memory_mib"] + large["memory_mib"] <= 81_559
+    declared.pass_(10)
+    row.refresh_from_db()
+    assert (row.state, row.is_simulated, declared.free()) == ("applied", True, (1,))
+    with pytest.raises(InvalidPool) as refused:
+        declared.set(BERT, sharing="mig")
+    assert "sharing" in refused.value.fields
+
+    services.undo_layout(row, actor=SYSTEM)
+    declared.pass_(10)
+    assert (declared.divided(), declared.free()) == ({}, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("needs", "machine"),
+    [
+        ([{**BERT, "share": 0.6}, {**LLAMA, "share": 0.5}], "h100s"),
+        ([{**BERT, "memory_mib": 60_000}, LLAMA], "h100s"),
+        ([LLAMA], "l4s"),
+    ],
+)
+def test_shares_that_a_card_cannot_hold_are_refused(
+    declared: Declared, needs: list[dict[str, Any]], machine: str
+) -> None:
+    with pytest.raises(InvalidPool) as refused:
+        declared.set(*needs, sharing="mps", machine=machine)
+    assert "needs" in refused.value.fields
+
+
+def test_teams_do_not_share_a_card_by_mps_for_it_is_one_fault_domain(declared: Declared) -> None:
+    """A holder that borrows, and a service that another team owns."""
+    Deployment.objects.create(
+        name="whisper-1", cluster=declared.pool.cluster, team=team("speech"), service="whisper",
+        version=version_of(team("speech"), "whisper:v1"), version_label="whisper:v1", engine="echo",
+        replicas=1, slots=8,
+    )  # fmt: skip
+    with pytest.raises(InvalidPool) as refused:
+        declared.set({**BERT, "name": "whisper"}, sharing="mps")
+    assert "speech" in refused.value.fields["needs"][0]
+    assert declared.set({**BERT, "name": "whisper"}, dry_run=True).instances, "MIG keeps them apart"
+
+    holder = declared.hold(0)
+    type(holder).objects.update(team=team("speech"))
+    with pytest.raises(InvalidPool) as refused:
+        declared.set(BERT, sharing="mps", drain=True)
+    assert "speech" in refused.value.fields["machine"][0]
+
+
+def test_the_device_plugin_shares_a_drained_machine_by_mps_and_undo_makes_it_whole(
+    operated: Operated,
+) -> None:
+    row = operated.set(LLAMA, sharing="mps")
+    assert (row.config, len(row.instances)) == ("mps-2", 2)
+    assert row.instances[0]["memory_mib"] == 81_559 // 2
+    operated.pass_(40)
+    row.refresh_from_db()
+    assert row.state == "applied", row.problem
+    assert operated.offered() == {"nvidia.com/gpu": "16"}
+    assert Drain.objects.get().state == "drained"
+    machine = next(one for one in ledger_of(operated.cluster).machines if one.name == "gpu-0")
+    assert (machine.cards, machine.free, machine.closed) == (8, (), "shared")
+
+    back = services.undo_layout(row, actor=SYSTEM)
+    operated.pass_(40)
+    back.refresh_from_db()
+    assert back.state == "applied", back.problem
+    assert operated.offered() == {"nvidia.com/gpu": "8"}
+    assert "nvidia.com/device-plugin.config" not in operated.labels()
+
+
+def test_shares_that_the_device_plugin_has_no_configuration_for_leave_the_machine_cordoned(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_plugin, "MOST_SHARES", 1)
+    row = operated.set(LLAMA, sharing="mps")
+    operated.pass_(20)
+    operated.clock.pass_(timedelta(minutes=16))
+    operated.pass_(4)
+    row.refresh_from_db()
+    assert row.state == "failed"
+    assert "mps-2" in row.problem
+    assert Node.objects.get().is_cordoned
+
+
 def test_people_divide_a_card_on_its_page_and_by_rest(declared: Declared) -> None:
     browser = client_of(person("ada", vision="approver"))
     page = f"/capacity/{declared.pool.pk}/cards/"
@@ -242,4 +344,6 @@ def test_people_divide_a_card_on_its_page_and_by_rest(declared: Declared) -> Non
         .json()["cards"]
     )
     assert [one["profile"] for one in shown[0]["instances"]] == ["3g.40gb", "1g.10gb"]
+    by_mps = {**sent, "card": 1, "sharing": "mps"}
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20" in browser.post(page, by_mps).content.decode()
     assert browser.post(f"/capacity/layouts/{row.pk}/+undo/").status_code in (204, 302)

@@ -1,8 +1,10 @@
 """The contract of operations on a machine: on a real supervisord, and with the fake."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from clusters.backends.base import (
     ObservedNode,
     StaleDeploymentFence,
 )
+from clusters.backends.embedded.mps import MpsControl
 from clusters.backends.node_operations import (
     MIG_CONFIG,
     MIG_STATE,
@@ -27,6 +30,7 @@ from clusters.backends.placement import Taint, TaintEffect
 from common.fence import Fence
 from common.jobs.spec import JobSpec, JobState, owner_of
 from kube.resources import NODES, PODS
+from tests import mps_control
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, KubernetesRig, ready, wish
 from tests.patience import eventually
 
@@ -322,6 +326,44 @@ def test_mig_manager_is_asked_once_for_a_layout_and_shows_how_far_it_is(rig: Any
     with pytest.raises(StaleDeploymentFence):
         operations.set_mig_config(machine, "all-disabled", order(turn=0))
     assert operations.look(machine).labels[MIG_CONFIG] == "all-1g.10gb"
+
+
+def test_mps_divides_the_gpus_of_a_machine_and_ends_its_clients_when_it_is_undone(
+    rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations, machine = rig.cluster.node_operations, node_of(rig).uid
+    if not isinstance(rig, FakeRig):
+        with pytest.raises(OperationUnsupported):
+            operations.set_mps_shares(machine, 3, order())
+    client = None
+    if isinstance(rig, KubernetesRig):
+        rig.label("nvidia.com/gpu.count", "8")
+        rig.label("nvidia.com/device-plugin.config", "mps-5")
+        rig.server.advance(10)
+    if isinstance(rig, EmbeddedRig):
+        mps_control.install(tmp_path)
+        (tmp_path / "nvidia-smi").write_text(
+            "#!/bin/sh\necho 0, GPU-1, NVIDIA L4, 23034, 580, -, -, Disabled\n"
+        )
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "mps"))
+    before = operations.mps_shares(machine)
+    for _ in range(2):
+        operations.set_mps_shares(machine, 3, order())
+    if isinstance(rig, KubernetesRig):
+        rig.server.advance(10)
+    assert operations.mps_shares(machine) == 3
+    if isinstance(rig, EmbeddedRig):
+        assert MpsControl().ask("get_default_device_pinned_mem_limit 0") == "7678M"
+        client = subprocess.Popen(["sleep", "60"])
+    with pytest.raises(StaleDeploymentFence):
+        operations.set_mps_shares(machine, 2, order(turn=0))
+    operations.set_mps_shares(machine, 0, order())
+    if isinstance(rig, KubernetesRig):
+        rig.server.advance(10)
+    assert operations.mps_shares(machine) == before, "what stood there before"
+    assert client is None or client.wait(5) != 0, "it is terminated before its daemon ends"
 
 
 def test_a_machine_that_is_not_there_is_told(rig: Any) -> None:

@@ -66,10 +66,10 @@ class MpsControl:
             return False
         return True
 
-    def set_defaults(self, threads: int, memory_mib: Mapping[int, int]) -> None:
+    def set_defaults(self, threads: float, memory_mib: Mapping[int, int]) -> None:
         """Limit each client that begins later to a percentage of the threads, and to so much memory of
         each GPU. Raises MpsFailed."""
-        self.ask(f"set_default_active_thread_percentage {threads}")
+        self.ask(f"set_default_active_thread_percentage {threads:.2f}")
         for card, limit in memory_mib.items():
             self.ask(f"set_default_device_pinned_mem_limit {card} {limit}M")
 

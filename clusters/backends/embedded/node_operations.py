@@ -12,11 +12,13 @@ from clusters.backends.base import (
     ClusterUnreachable,
     CordonMark,
     DeploymentSpec,
+    GpuSharingMode,
     ObservedNode,
     StaleDeploymentFence,
 )
 from clusters.backends.embedded.desired import DesiredStore, WorkerSlot
-from clusters.backends.embedded.machine import bare_machine, machine_id, machine_name
+from clusters.backends.embedded.machine import bare_machine, gpus, machine_id, machine_name
+from clusters.backends.embedded.mps import CONTROL, MpsControl, MpsFailed
 from clusters.backends.node_operations import (
     CordonedByOther,
     Eviction,
@@ -194,6 +196,30 @@ class EmbeddedNodeOperations:
         _known(node)
         raise OperationUnsupported("Slipway runs on this machine itself, which has no labels.")
 
+    def set_mps_shares(self, node: str, shares: int, order: NodeCommand) -> None:
+        """Every CUDA process that starts later becomes a client, for the daemon is that of the machine."""
+        with self._ordered(node, order):
+            if MpsControl.program() is None:
+                raise OperationUnsupported(
+                    f"This machine has no {CONTROL}, which comes with NVIDIA's driver: MPS cannot be had."
+                )
+            if self.mps_shares(node) == shares:
+                return
+            try:
+                _divide_by_mps(shares)
+            except MpsFailed as error:
+                raise ClusterUnreachable(str(error)) from None
+
+    def mps_shares(self, node: str) -> int:
+        _known(node)
+        control = MpsControl()
+        if control.program() is None or not control.is_running():
+            return 0
+        try:
+            return round(100 / control.default_threads())
+        except MpsFailed as error:
+            raise ClusterUnreachable(str(error)) from None
+
     def reboot(self, node: str, order: NodeCommand) -> None:
         _known(node)
         raise OperationUnsupported(
@@ -218,6 +244,23 @@ class EmbeddedNodeOperations:
             marks = replace(marks, fence=order.fence)
             self._marks.write(marks)
             yield marks
+
+
+def _divide_by_mps(shares: int) -> None:
+    """Start the daemon with equal limits for all that come, or end it. Raises MpsFailed."""
+    control = MpsControl()
+    if not shares:
+        control.end()
+        return
+    cards = gpus()
+    if not cards:
+        raise MpsFailed("nvidia-smi lists no GPU that MPS could divide.")
+    if any(gpu.sharing == GpuSharingMode.MIG for gpu in cards):
+        raise MpsFailed("MIG divides a GPU of this machine: make it whole first.")
+    # Limits hold for servers that start later.
+    control.end()
+    control.start()
+    control.set_defaults(100 / shares, {gpu.index: gpu.memory_bytes // 2**20 // shares for gpu in cards})
 
 
 def _standing(spec: DeploymentSpec, process: ObservedProcess, slot: WorkerSlot) -> ObservedPod:

@@ -16,7 +16,7 @@ from clusters.backends.base import (
     StaleDeploymentFence,
     UnreadNode,
 )
-from clusters.backends.kubernetes import operands
+from clusters.backends.kubernetes import device_plugin, operands
 from clusters.backends.kubernetes.errors import granted, translated_errors
 from clusters.backends.kubernetes.jobs import KubernetesJobs
 from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
@@ -264,6 +264,14 @@ class KubernetesNodeOperations:
 
     def set_label(self, node: str, label: str, value: str | None, order: NodeCommand) -> None:
         self._change(node, order, lambda _found: {"metadata": {"labels": {label: value}}})
+
+    def set_mps_shares(self, node: str, shares: int, order: NodeCommand) -> None:
+        """Name a configuration of the device plugin, `mps-N`; the one before is kept in an annotation."""
+        self._change(node, order, lambda found: device_plugin.wanted(found["metadata"], shares))
+
+    def mps_shares(self, node: str) -> int:
+        with translated_errors():
+            return device_plugin.shares(self._node(node))
 
     def _relabel(self, node: str, order: NodeCommand, wanted: Callable[[Labels], Labels]) -> None:
         self._change(
