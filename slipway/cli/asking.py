@@ -49,6 +49,7 @@ def ask(
     elif message:
         messages = [{"role": "user", "content": message}]
         request = {"model": name, "messages": messages, "max_tokens": max_tokens, "stream": True}
+        request["stream_options"] = {"include_usage": True}
     elif method is RequestMethod.POST:
         raise CommandFailed("Give a message, or a request by --body FILE.", Exit.USAGE)
     sides = side or [AskedSide.STABLE]

@@ -43,7 +43,8 @@ class Side {
     if (!given.message) return given.body;
     const { message, max_tokens, temperature } = given;
     this.messages.push({ role: "user", content: message });
-    return { model: this.form.dataset.model, messages: this.messages, max_tokens, temperature, stream: true };
+    const streams = { stream: true, stream_options: { include_usage: true } };
+    return { model: this.form.dataset.model, messages: this.messages, max_tokens, temperature, ...streams };
   }
 
   async ask(given, signal) {

@@ -49,14 +49,14 @@ def test_both_sides_stream_into_the_page_until_they_are_stopped(tab: Tab, servic
     tab.open(f"/services/{service}/playground/")
     stable, candidate = (tab.page.locator(f"[data-side={side}]") for side in ("stable", "candidate"))
 
-    tab.page.get_by_label("Message").fill("Hello")
+    tab.page.get_by_role("textbox", name="Message").fill("Hello")
     tab.page.get_by_role("button", name="Send").click()
     for side in (stable, candidate):
         expect(side.locator(".talk-asked")).to_have_text("Hello")
         expect(side.locator(".talk-answer")).to_have_text("a" * 40)
         expect(side.locator(".talk-figures")).to_contain_text("40 tokens")
 
-    tab.page.get_by_label("Message").fill("Again")
+    tab.page.get_by_role("textbox", name="Message").fill("Again")
     tab.page.keyboard.press("Control+Enter")
     expect(stable.locator(".talk-answer").nth(1)).to_contain_text("aaa")
     tab.page.get_by_role("button", name="Stop").click()
