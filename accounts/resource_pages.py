@@ -207,6 +207,8 @@ class TeamResource:
         form = self.form(request.POST if request.method == "POST" else None)
         if isinstance(team := form.fields.get("team"), forms.ModelChoiceField):
             team.queryset = teams_where(actor, self.right)
+            if len(offered := team.queryset[:2]) == 1:
+                team.initial = offered[0]
         if form.is_bound and form.is_valid():
             try:
                 row = self.create(actor=actor, **form.cleaned_data)

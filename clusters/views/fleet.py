@@ -14,6 +14,7 @@ from accounts.actors import of_request
 from accounts.selectors import may, may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
+from clusters.errors import WorkerMissing
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
 from clusters.gpu_meters import gpu_meters, memory_share
@@ -34,7 +35,7 @@ from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
 from common import clock
 from common.actor import Actor
-from common.errors import SlipwayError
+from common.errors import SlipwayError, Unavailable
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import reason_of
@@ -218,7 +219,12 @@ def _shown_readings(gpu: Gpu, readings: Mapping[str, float]) -> dict[str, float 
 @signed_in
 def worker_log_file(request: HttpRequest, name: str) -> HttpResponse:
     """Download the end of a worker's log, or the lines of it that hold a text."""
-    log = matching_log(actor=of_request(request), worker=name, lines=MAX_LINES, text=_log_search(request))
+    try:
+        log = matching_log(actor=of_request(request), worker=name, lines=MAX_LINES, text=_log_search(request))
+    except WorkerMissing as error:
+        raise Http404(str(error)) from None
+    except Unavailable as error:
+        return HttpResponse(str(error), status=503, content_type="text/plain; charset=utf-8")
     response = HttpResponse(log + "\n", content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}.log"'
     return response

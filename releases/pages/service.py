@@ -20,7 +20,8 @@ from common.actor import Actor
 from common.pages.steps import StepView
 from gateway import selectors as gateway
 from gateway.history import TrafficInterval
-from gateway.models import Gateway
+from gateway.key_selectors import access_of
+from gateway.models import Gateway, Route
 from gpu_health import selectors as gpu_health
 from gpu_health.models import Incident
 from images.models import RuntimeImage
@@ -194,6 +195,11 @@ class ServicePage:
     def gateway(self) -> Gateway | None:
         """Return the gateway that splits its traffic; None: its cluster has none yet."""
         return gateway.gateway_of(self.service.cluster)
+
+    @cached_property
+    def access(self) -> Route | None:
+        """Return the route that says whether its clients need a key; None: it has none."""
+        return access_of(self.service.name)
 
     @cached_property
     def strip(self) -> list[StepView]:

@@ -134,7 +134,9 @@ async function charts(root) {
 
 async function playground() {
   const form = document.querySelector("[data-playground]");
-  if (form) (await import("slipway/playground")).start(form);
+  if (!form) return;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  (await import("slipway/playground")).start(form);
 }
 
 function adopt(root) {

@@ -70,6 +70,7 @@ class Side {
           const parts = [`HTTP ${status}`, seconds(data.milliseconds)];
           if (first) parts.push(interpolate(gettext("first token after %(time)s"), { time: seconds(first) }));
           if (data.completion_tokens) parts.push(interpolate(gettext("%(count)s tokens"), { count: data.completion_tokens }));
+          if (!first && !data.problem) parts.push(gettext("empty answer"));
           figures.textContent = parts.join(" · ");
           if (data.problem) problem(data.problem);
         }
@@ -103,6 +104,7 @@ export function start(form) {
   const stop = form.querySelector("[data-stops]");
   const send = form.querySelector("[type=submit]");
   let request = null;
+  send.disabled = false;
   stop.addEventListener("click", () => request?.abort());
   form.addEventListener("reset", () => {
     request?.abort();
