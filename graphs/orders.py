@@ -1,6 +1,6 @@
-"""Requests to the planner, out of a graph with its profiles, and plans as executors take them."""
+"""Orders of plans out of a graph's rows, and the parts of a plan that workers take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
@@ -8,37 +8,16 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from graphs.errors import InvalidGraph
-from graphs.models import Graph, TaskProfile
+from graphs.models import Graph
 from graphs.planning.documents import request_of
 from graphs.planning.model import GraphPlanningError
-from serving.graphs.description import LONGEST_WAIT_MS, GraphDescription
-from serving.graphs.plan import LEAST_BYTES, EntryLimits, GraphPlan, TaskPlan
-
-LEAST_ITEMS = 16
+from graphs.planning.requests import request_document
+from serving.graphs.description import GraphDescription
+from serving.graphs.plan import LEAST_BYTES, GraphPlan
 
 
 def description_of(graph: Graph) -> GraphDescription:
     return GraphDescription.parse(graph.document)
-
-
-def task_edges(graph: GraphDescription) -> list[tuple[str, str]]:
-    """Return pairs of tasks of which the second waits for the first.
-
-    Calls of one task from several nodes may lead back to it; such an edge is left out.
-    """
-    tasks = {node.name: node.task for node in graph.nodes}
-    found: list[tuple[str, str]] = []
-    after: dict[str, set[str]] = {task.name: set() for task in graph.tasks}
-    for node in graph.nodes:
-        for source in node.sources:
-            pair = (tasks.get(source.name, ""), node.task)
-            if not pair[0] or pair[0] == pair[1] or pair in found or pair[0] in after[pair[1]]:
-                continue
-            found.append(pair)
-            for start, ends in after.items():
-                if start == pair[0] or pair[0] in ends:
-                    ends |= {pair[1], *after[pair[1]]}
-    return found
 
 
 def plan_request(
@@ -58,80 +37,19 @@ def plan_request(
         raise InvalidGraph(fields={"tasks": [none % {"tasks": ", ".join(missing)}]})
     if not machines:
         machines = [max(profiles, key=lambda one: one.measured_at).machine]
-    document: dict[str, Any] = {
-        "objective": objective,
-        "rate": rate,
-        "latency_seconds": latency_seconds,
-        "machines": [dict(one) for one in machines],
-        "edges": task_edges(description),
-        "tasks": [
-            {
-                "name": task.name,
-                "max_wait": task.max_wait_ms / 1_000,
-                "visits": _mean(one.figures["visits"] for one in profiles if one.task == task.name),
-                "item_bytes": _mean(
-                    one.figures["bytes_in"] + one.figures["bytes_out"]
-                    for one in profiles
-                    if one.task == task.name
-                ),
-                "options": [
-                    _option(one, task.max_size)
-                    for one in profiles
-                    if one.task == task.name and _suits(one, task.device)
-                ],
-            }
-            for task in description.tasks
-        ],
-    }
+    document = request_document(
+        description,
+        [{**one.figures, "task": one.task, "option": one.option} for one in profiles],
+        machines=machines,
+        objective=objective,
+        rate=rate,
+        latency_seconds=latency_seconds,
+    )
     try:
         request_of(document)
     except GraphPlanningError as error:
-        raise InvalidGraph(fields={error.field: [error.reason]}) from None
+        raise InvalidGraph(fields={error.field: [_(error.sentence) % error.values]}) from None
     return document
-
-
-def _suits(profile: TaskProfile, device: str) -> bool:
-    return device == "any" or (device == "cuda") == bool(profile.figures["card"])
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
-
-
-def _option(profile: TaskProfile, max_size: int) -> dict[str, Any]:
-    figures = profile.figures
-    return {
-        "name": profile.option,
-        "cores": figures["cores"],
-        "card": figures["card"],
-        "card_time": figures["card_time"],
-        "times": [
-            {name: time[name] for name in ("size", "seconds", "memory", "card_memory")}
-            for time in figures["times"]
-            if time["size"] <= max_size
-        ],
-    }
-
-
-def runtime_plan(graph: GraphDescription, request: Mapping[str, Any], plan: Mapping[str, Any]) -> GraphPlan:
-    """Return the plan as executors read it. One over several machines has the replicas of all of them: Ray
-    takes it, the executor of one machine does not (`machines_of`)."""
-    options = {(task["name"], o["name"]): o for task in request["tasks"] for o in task["options"]}
-    tasks = {}
-    for one in plan["tasks"]:
-        option = options[one["task"], one["option"]]
-        cards = [place["card"] for place in one["places"] for _ in range(place["count"]) if place["card"]]
-        tasks[one["task"]] = TaskPlan(
-            replicas=one["replicas"],
-            max_size=one["batch"],
-            wait_ms=min(LONGEST_WAIT_MS, round(1000 * one["wait"], 3)),
-            threads=max(1, ceil(option["cores"] - 0.25)),
-            device="cuda" if option["card"] else "cpu",
-            gpus=tuple(int(card) for card in cards if card.isdecimal()),
-        )
-    items = max(LEAST_ITEMS, ceil(2 * plan["rate"] * plan["latency"]))
-    return GraphPlan(tasks=tasks, entry=EntryLimits(items=items), graph=graph.name, digest=graph.digest)
 
 
 def machines_of(plan: Mapping[str, Any]) -> set[str]:

@@ -21,7 +21,8 @@ from graphs.events import GraphPlanMoved
 from graphs.following import ACTOR, adaptation_of, give_plan, judged, start_adapted
 from graphs.looks import look_of, totals_of
 from graphs.models import Graph, TaskGraphPlan
-from graphs.orders import description_of, runtime_plan
+from graphs.orders import description_of
+from graphs.planning.requests import runtime_plan
 from graphs.profile_orders import advance_profile
 from graphs.states import PLAN_MOVES, GraphPlanState, PlanKind
 from graphs.workers import GraphWorker, ask_all, workers_of

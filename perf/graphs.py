@@ -6,6 +6,7 @@ and items per second beside the serial run. Waits: a task that waits as a GPU wo
 in batches): **simulated, no GPU is used**; beside one process per task, and beside copies of the whole chain
 with as many loaded models. Prediction: items per second that follow from the run with one process per task.
 Switch: another plan takes over; items lost, and output of a second before and after.
+Where there is a GPU, `perf.graphs_on_gpu` adds those of a graph with real tasks.
 `--ray`: Ray's hop beside ours, and Ray Data as it comes beside Ray Data with the plan's sizes, on the waits.
 """
 
@@ -15,24 +16,20 @@ import json
 import multiprocessing
 import os
 import subprocess
-import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from perf import graphs_on_gpu
+from perf.graph_runs import PipelinedRun, copies, cpu_of, pipelined, serial, written
 from perf.required import RequiredFigure, at_least, at_most, report
-from serving.graphs.counters import GraphCounters
 from serving.graphs.executor import GraphExecutor
 from serving.graphs.loading import load_graph
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from serving.graphs.ray.environment import QUIET, environment
-from serving.graphs.serial import SerialRun
 from serving.worker_command import default_environments
 
 SHAPE = (640, 640, 3)
@@ -117,98 +114,10 @@ with graph.Graph("waits") as g:
 """
 
 
-@dataclass(frozen=True)
-class PipelinedRun:
-    """`cpu_seconds` of all processes. `done`: when each item was. `taken`: seconds of a process of each task
-    for one item, as the executor sees it."""
-
-    seconds: float
-    cpu_seconds: float
-    counters: GraphCounters
-    done: list[float]
-    taken: dict[str, float]
-
-
-def written(text: str) -> Path:
-    file = Path(tempfile.mkdtemp(prefix="slipway-perf-"), "app.py")
-    file.write_text(text)
-    return file
-
-
-def cpu_of(pids: list[int]) -> float:
-    total = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-async def pipelined(
-    file: Path, plan: GraphPlan, items: int, during: Callable[[GraphExecutor], Any] | None = None
-) -> "PipelinedRun":
-    """Raises what an item does."""
-    executor = GraphExecutor(file, plan)
-    await executor.start()
-    try:
-        warm = [executor.submit({"x": b"1"})[1] for _ in range(16)]
-        await asyncio.gather(*warm)
-        pids = [os.getpid(), *executor.pids.values()]
-        began, cpu = time.monotonic(), cpu_of(pids)
-        done: list[float] = []
-        outcomes = []
-        changing = asyncio.ensure_future(during(executor)) if during else None
-        for number in range(items):
-            await executor.room()
-            _, outcome = executor.submit({"x": str(number).encode()})
-            outcome.add_done_callback(lambda _: done.append(time.monotonic()))
-            outcomes.append(outcome)
-        results = await asyncio.gather(*outcomes)
-        ended = time.monotonic()
-        assert len(results) == items
-        if changing:
-            await changing
-        spent = cpu_of(pids) - cpu if not during else 0.0
-        taken: dict[str, float] = defaultdict(float)
-        for span in executor.calls.spans:
-            taken[span.task] += (span.ended - span.began) / span.batch / (items + 16)
-        return PipelinedRun(ended - began, spent, executor.counters(), done, taken)
-    finally:
-        await executor.stop()
-
-
 def plan_of(file: Path, items: int = 32, **tasks: TaskPlan) -> GraphPlan:
     description = load_graph(file).description
     one = GraphPlan.of_one_each(description, items=items)
     return GraphPlan(tasks={**one.tasks, **tasks}, entry=EntryLimits(items=items))
-
-
-def serial(file: Path, items: int) -> float:
-    run = SerialRun(load_graph(file), file.parent)
-    began = time.monotonic()
-    for number in range(items):
-        run.run({"x": number})
-    return time.monotonic() - began
-
-
-def copies(file: Path, items: int, count: int) -> float:
-    """Seconds of `count` processes that each run the whole chain."""
-    with multiprocessing.get_context("spawn").Pool(count, _begin_copy, (str(file),)) as pool:
-        pool.map(_run_copy, range(count * 2), 1)
-        began = time.monotonic()
-        pool.map(_run_copy, range(items), 1)
-        return time.monotonic() - began
-
-
-_copy: SerialRun
-
-
-def _begin_copy(file: str) -> None:
-    global _copy
-    _copy = SerialRun(load_graph(Path(file)), Path(file).parent)
-
-
-def _run_copy(number: int) -> Any:
-    return _copy.run({"x": number})
 
 
 def queued(items: int) -> tuple[float, float]:
@@ -279,7 +188,7 @@ def main() -> int:
     by_one = asyncio.run(pipelined(waits, one, items))
     by_plan = asyncio.run(pipelined(waits, planned, items))
     count = max(1, planned.processes // len(planned.tasks))
-    by_copies = copies(waits, items, count)
+    by_copies, _ = copies(waits, items, count)
     print(
         f"waits, simulated: one a task {items / by_one.seconds:.1f} items/s, plan of {planned.processes} "
         f"processes {items / by_plan.seconds:.1f}, {count} copies {items / by_copies:.1f}"
@@ -306,6 +215,8 @@ def main() -> int:
     print(f"switch: {before} items/s before, {during:.0f} in its {end - begin:.1f} s, {after} after")
     figures.append(at_most("items lost by the switch", 3 * items - len(run.done) + run.counters.failed, 0))
     figures.append(at_least("output while it switches over that before", during / before, 0.9))
+    if graphs_on_gpu.has_card():
+        figures += graphs_on_gpu.figures(on_card=True)
     if asked.ray:
         figures += on_ray(nothing, waits, planned, ours, 15 * items)
     return report(figures)

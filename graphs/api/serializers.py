@@ -62,6 +62,8 @@ FIGURES = {
     "bytes_in": 1228800.0,
     "bytes_out": 2100.0,
     "visits": 1.0,
+    "interference": 1.12,
+    "neighbours": 15,
 }
 PROFILE = {
     "task": "Ocr",
@@ -259,7 +261,7 @@ class BatchTimeSerializer(serializers.Serializer[Any]):
 @example(FIGURES)
 class TaskFiguresSerializer(serializers.Serializer[Any]):
     task = serializers.CharField(max_length=100)
-    option = serializers.CharField(max_length=63, help_text="`cpu`, or the kind of card.")
+    option = serializers.CharField(max_length=63, help_text="`cpu`, the kind of card, or `service`.")
     times = BatchTimeSerializer(many=True, allow_empty=False)
     cores = serializers.FloatField(min_value=0, help_text="Busy while a batch runs.")
     card = serializers.CharField(max_length=63, allow_blank=True, help_text="Kind of card; empty: none.")
@@ -268,6 +270,12 @@ class TaskFiguresSerializer(serializers.Serializer[Any]):
     bytes_in = serializers.FloatField(min_value=0, help_text="By call of one item.")
     bytes_out = serializers.FloatField(min_value=0)
     visits = serializers.FloatField(min_value=1e-9, help_text="Calls for one item of the graph.")
+    interference = serializers.FloatField(
+        min_value=1, default=1.0, help_text="Times as long that its largest batch takes beside other tasks."
+    )
+    neighbours = serializers.IntegerField(
+        min_value=0, default=0, help_text="Processes of other tasks that ran beside it; 0: not measured."
+    )
 
 
 @example(

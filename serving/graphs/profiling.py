@@ -11,7 +11,7 @@ import pickle
 import platform
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import sqrt
@@ -23,8 +23,11 @@ from serving.graphs.encoding import decode_named
 from serving.graphs.errors import GraphError, ItemFailed
 from serving.graphs.loading import load_graph
 from serving.graphs.offline import items_of
+from serving.graphs.profile_cards import MeasuredCard
+from serving.graphs.profile_neighbours import neighbours, shared_out
 from serving.graphs.program import Graph
 from serving.graphs.serial import SerialRun, call_alone, look_up
+from serving.graphs.task_process import limit_threads
 from serving.leash import end_with_parent
 from serving.runtime.gpu_model import Files
 
@@ -36,6 +39,10 @@ NARROW = 0.05
 """Half of the 95 % interval of a mean, as a share of it, at which a size is measured enough."""
 SECONDS_BY_SIZE = 8.0
 LARGEST_SIZE = 64
+SERVICE = "service"
+"""Option of a task that is a service: its replicas are only who waits for answers."""
+MEMORY_SHARE = 0.5
+"""Share of the free memory that neighbours may take."""
 START_SECONDS = 600.0
 
 Call = tuple[Any, ...]
@@ -56,7 +63,11 @@ class BatchFigures:
 
 @dataclass(kw_only=True)
 class TaskFigures:
-    """A task's figures on a kind of machine. bytes: by call. visits: calls for an item of the graph."""
+    """A task's figures on a kind of machine. bytes: by call. visits: calls for an item of the graph.
+
+    interference: how many times as long its largest batch takes beside `neighbours` processes of the graph's
+    other tasks; 1 where none could run. card_time: share of a batch for which it keeps its card busy.
+    """
 
     task: str
     option: str
@@ -68,6 +79,8 @@ class TaskFigures:
     visits: float = 1.0
     card: str = ""
     card_time: float = 1.0
+    interference: float = 1.0
+    neighbours: int = 0
 
 
 @dataclass(kw_only=True)
@@ -80,8 +93,10 @@ class RecordedCalls:
     bytes_out: int = 0
 
 
-def profile(file: Path, source: Path, *, device: str = "cpu") -> dict[str, Any]:
+def profile(file: Path, source: Path, *, device: str = "cpu", beside: int | None = None) -> dict[str, Any]:
     """Measure all tasks of the graph over items of `source`: a report for `graphs/{graph}/profile/`.
+
+    `beside`: processes of other tasks at most that each is measured beside; None: on all other cores.
 
     Raises GraphError, AppError, and what the user's file raises.
     """
@@ -89,23 +104,61 @@ def profile(file: Path, source: Path, *, device: str = "cpu") -> dict[str, Any]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     graph = load_graph(file)
     recorded, items = _apart(lambda: record_calls(graph, file.parent, source))
-    tasks = []
+    machine, tasks = this_machine(device), []
+    kind = machine["cards"][0]["kind"] if machine["cards"] else ""
     for task in graph.description.tasks:
         calls = recorded.get(task.name)
-        if calls is None or not calls.count or task.device not in ("any", device):
+        if calls is None or not calls.count or (task.device == "cuda" and not kind):
             continue
-        figures = _apart(partial(measure_task, graph, task.name, file.parent, calls, device))
+        on = "" if task.device == "cpu" else kind
+        figures = _apart(partial(measure_task, graph, task.name, file.parent, calls, on))
+        if task.kind == "service":
+            figures.option = SERVICE
         figures.visits = calls.count / items
         figures.bytes_in, figures.bytes_out = calls.bytes_in / calls.count, calls.bytes_out / calls.count
-        tasks.append(asdict(figures))
+        tasks.append(figures)
     if not tasks:
         raise GraphError(f"{graph.name}: no task ran on {device}: give items that reach one")
+    others = len(os.sched_getaffinity(0)) - 1
+    if beside is not None:
+        others = min(others, beside)
+    _measure_beside(graph, file.parent, tasks, recorded, others)
     return {
         "digest": graph.description.digest,
         "code": hashlib.sha256(file.read_bytes()).hexdigest(),
-        "machine": this_machine(device),
-        "tasks": tasks,
+        "machine": machine,
+        "tasks": [asdict(one) for one in tasks],
     }
+
+
+def _measure_beside(
+    graph: Graph,
+    directory: Path,
+    tasks: Sequence[TaskFigures],
+    recorded: Mapping[str, RecordedCalls],
+    count: int,
+) -> None:
+    """Add to figures how much longer each task takes beside the others, and the cores that it gets there.
+
+    Tasks on a card are no neighbours: plans count the card's time by itself. Services run elsewhere.
+    """
+    here = [one for one in tasks if one.option != SERVICE]
+    on_cores = [one for one in here if not one.card]
+    work = {one.task: one.visits * one.times[-1].seconds / one.times[-1].size * one.cores for one in on_cores}
+    largest = max((one.times[-1].memory for one in on_cores), default=0)
+    if largest:
+        count = min(count, int(_free_memory() * MEMORY_SHARE / largest))
+    names = shared_out(work, count)
+    if not names:
+        return
+    calls = {name: recorded[name].calls for name in names}
+    with neighbours(graph, directory, names, calls):
+        for one in here:
+            again = partial(time_again, graph, one.task, directory, recorded[one.task], one.card)
+            seconds, cores = _apart(partial(again, one.times[-1].size))
+            one.cores = round(max(0.01, cores), 3)
+            one.interference = round(max(1.0, seconds / one.times[-1].seconds), 3)
+            one.neighbours = len(names)
 
 
 def record_calls(graph: Graph, directory: Path, source: Path) -> tuple[dict[str, RecordedCalls], int]:
@@ -143,15 +196,15 @@ def record_calls(graph: Graph, directory: Path, source: Path) -> tuple[dict[str,
     return found, done
 
 
-def measure_task(
-    graph: Graph, name: str, directory: Path, recorded: RecordedCalls, device: str
-) -> TaskFigures:
-    """Load the task in this process and time batches of its recorded calls."""
+def measure_task(graph: Graph, name: str, directory: Path, recorded: RecordedCalls, kind: str) -> TaskFigures:
+    """Load the task in this process and time batches of its recorded calls. `kind`: the card that it may use;
+    one that it leaves alone is not said to be its option."""
     loaded = next(one for one in graph.loaded if one.name == name)
-    card = _Card(device)
+    card = MeasuredCard(kind)
     began = time.perf_counter()
     run = loaded.make(Files(directory))
     load_seconds = time.perf_counter() - began
+    limit_threads(loaded.task.options.cores)
     batched = loaded.task.is_class
     largest = min(loaded.task.options.batch.max_size, LARGEST_SIZE) if batched else 1
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
@@ -160,30 +213,51 @@ def measure_task(
         figures, busy = _time_size(run, recorded.calls, size, batched=batched, card=card)
         times.append(figures)
         cores.append(busy)
+    # The largest batch keeps the card busiest; a trace alone slows calls down.
+    busy_seconds = card.busy_seconds(_caller(run, recorded.calls, sizes[-1], batched=batched, card=card))
+    kind = kind if card.is_used else ""
     return TaskFigures(
         task=name,
-        option=card.kind or "cpu",
+        option=kind or "cpu",
         times=times,
         cores=round(max(0.01, mean(cores)), 3),
         load_seconds=load_seconds,
-        card=card.kind,
+        card=kind,
+        card_time=round(min(1.0, busy_seconds / times[-1].seconds), 3) if busy_seconds else 1.0,
     )
 
 
-def _time_size(
-    run: Callable[..., Any], calls: Sequence[Call], size: int, *, batched: bool, card: "_Card"
-) -> tuple[BatchFigures, float]:
-    def batch(number: int) -> list[Call]:
-        return [calls[(number * size + place) % len(calls)] for place in range(size)]
+def time_again(
+    graph: Graph, name: str, directory: Path, recorded: RecordedCalls, kind: str, size: int
+) -> tuple[float, float]:
+    """Return the mean seconds of a batch of one size in this process, and the cores that it keeps busy."""
+    loaded = next(one for one in graph.loaded if one.name == name)
+    card, run = MeasuredCard(kind), loaded.make(Files(directory))
+    limit_threads(loaded.task.options.cores)
+    figures, busy = _time_size(run, recorded.calls, size, batched=loaded.task.is_class, card=card)
+    return figures.seconds, busy
+
+
+def _caller(
+    run: Callable[..., Any], calls: Sequence[Call], size: int, *, batched: bool, card: MeasuredCard
+) -> Callable[[int], None]:
+    """Return what runs a batch of recorded calls to its end."""
 
     def once(number: int) -> None:
-        chosen = batch(number)
+        chosen = [calls[(number * size + place) % len(calls)] for place in range(size)]
         if batched:
             run(*(list(column) for column in zip(*chosen, strict=True)))
         else:
             call_alone(run, chosen[0], is_class=False)
         card.wait()
 
+    return once
+
+
+def _time_size(
+    run: Callable[..., Any], calls: Sequence[Call], size: int, *, batched: bool, card: MeasuredCard
+) -> tuple[BatchFigures, float]:
+    once = _caller(run, calls, size, batched=batched, card=card)
     once(0)
     _forget_peak()
     seconds: list[float] = []
@@ -231,25 +305,9 @@ def _peak_memory() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-class _Card:
-    """The card that tasks of this process use; none on the CPU."""
-
-    def __init__(self, device: str) -> None:
-        self.kind, self._torch, self._before = "", None, 0
-        if device == "cuda":
-            import torch
-
-            self._torch = torch
-            self.kind = str(torch.cuda.get_device_name(0))
-            self._before = torch.cuda.mem_get_info(0)[0]
-
-    def wait(self) -> None:
-        if self._torch is not None:
-            self._torch.cuda.synchronize()
-
-    def used(self) -> int:
-        """Bytes that this process took of the card, its context included."""
-        return 0 if self._torch is None else max(0, self._before - self._torch.cuda.mem_get_info(0)[0])
+def _free_memory() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
 def this_machine(device: str) -> dict[str, Any]:

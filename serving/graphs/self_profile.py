@@ -83,6 +83,7 @@ def _value(data: bytes) -> Any:
 
 
 def main(file: str, source: str, device: str, parent: str) -> int:
+    from serving.graphs.profile_neighbours import free_cores
     from serving.graphs.profiling import profile
 
     end_with_parent(signal.SIGKILL)
@@ -90,7 +91,7 @@ def main(file: str, source: str, device: str, parent: str) -> int:
         return 1
     os.nice(NICE)
     try:
-        report = profile(Path(file), Path(source), device=device)
+        report = profile(Path(file), Path(source), device=device, beside=max(0, free_cores() - 1))
     except Exception as error:  # of the user's file, which may raise anything
         sys.stderr.write(f"{error}\n")
         return 1

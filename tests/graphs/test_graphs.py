@@ -13,7 +13,8 @@ from graphs import services
 from graphs.errors import GraphPlanNotReady, GraphQuotaExceeded, InvalidGraph
 from graphs.manifest import find_graphs
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
-from graphs.orders import description_of, task_edges
+from graphs.orders import description_of
+from graphs.planning.requests import task_edges
 from graphs.reconcilers import GraphPlanReconciler
 from graphs.selectors import plans_to_start
 from models_registry.models import Version

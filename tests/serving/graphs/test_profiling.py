@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from serving.graphs.errors import GraphError
+from serving.graphs.profile_cards import covered
+from serving.graphs.profile_neighbours import shared_out
 from serving.graphs.profiling import profile
 
 PROGRAM = """
@@ -64,6 +66,15 @@ def test_a_profile_tells_times_visits_memory_and_cores(program: Path) -> None:
     assert tasks["Sleepy"]["cores"] < tasks["spin"]["cores"]
     assert 0 < tasks["split"]["bytes_in"] < 200
     assert report["machine"]["cores"] >= 1
+    others = {one["neighbours"] for one in tasks.values()}
+    assert others == {int(report["machine"]["cores"]) - 1}
+    assert all(1 <= one["interference"] < 20 for one in tasks.values())
+
+
+def test_neighbours_are_shared_out_by_work_and_overlapping_streams_count_once() -> None:
+    assert shared_out({"long": 3.0, "short": 1.0}, 4) == ["long", "long", "long", "short"]
+    assert shared_out({}, 4) == []
+    assert covered([(0, 4), (1, 2), (3, 6), (8, 9)]) == 7
 
 
 @pytest.mark.process
