@@ -19,6 +19,8 @@ DEVICES = ("auto", "cpu", "cuda")
 JOBS_URL = "SLIPWAY_JOBS_URL"
 """Variable of a worker's environment: the Redis in which jobs of services wait; without it they wait in
 their worker."""
+GATEWAY_URL = "SLIPWAY_GATEWAY_URL"
+"""Variable of the same: where the gateway answers, which tasks of graphs call services through."""
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
 """How a worker ends: see `WorkerCommand`."""
 

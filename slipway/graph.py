@@ -6,6 +6,7 @@ from serving.graphs.loading import load_graph
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from serving.graphs.program import Graph, GraphValue, task
 from serving.graphs.serial import SerialRun
+from serving.graphs.service_tasks import service
 from serving.graphs.task_options import Batch
 from serving.graphs.task_process import empty
 
@@ -22,5 +23,6 @@ __all__ = [
     "TaskPlan",
     "empty",
     "load_graph",
+    "service",
     "task",
 ]

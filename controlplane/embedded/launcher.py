@@ -30,7 +30,7 @@ from controlplane.environment import PROJECT, Environment
 from controlplane.readiness_key import HEADER, readiness_key
 from gateway.backends.envoy.bootstrap import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
-from serving.worker_command import JOBS_URL
+from serving.worker_command import GATEWAY_URL, JOBS_URL
 
 PREPARE = ("-m", "controlplane.server", "prepare")
 READY_WITHIN_SECONDS = 180.0
@@ -90,6 +90,7 @@ class Launcher:
             running.MARK: preloaded.ROOM_FOR_MARK,
             # Model workers and agent read no `.env`.
             "SLIPWAY_LOG_FORMAT": env.log_format,
+            GATEWAY_URL: env.gateway_url or env.local_url(env.gateway_port),
             JOBS_URL: env.jobs_url or env.redis_url or f"unix://{self._home.valkey_socket}",
         }
         self._spawner = Spawner(environ)

@@ -13,7 +13,7 @@ from controlplane.embedded.processes import HAND_OVER, PartFailed, ProcessFamily
 from controlplane.embedded.programs import agent_program
 from controlplane.env import env, refuse
 from controlplane.environment import PROJECT
-from serving.worker_command import JOBS_URL
+from serving.worker_command import GATEWAY_URL, JOBS_URL
 
 LOOK_EVERY_SECONDS = 1.0
 
@@ -55,6 +55,7 @@ class _Node:
                 | {
                     "PYTHONDONTWRITEBYTECODE": "",
                     "SLIPWAY_LOG_FORMAT": env.log_format,
+                    GATEWAY_URL: env.gateway_url or env.local_url(env.gateway_port),
                     JOBS_URL: env.jobs_url or env.redis_url,
                 }
             ),

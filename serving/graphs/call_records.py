@@ -12,6 +12,8 @@ from serving.graphs.scheduler import Lease, UnitResult
 from serving.runtime.frames import Meta
 
 KEPT_SPANS = 50_000
+ModelCalled = tuple[str, int, int, int, int]
+"""Task, when it was queued, and for how long it waited and worked, in nanoseconds; the size of its batch."""
 
 
 class CallRecords:
@@ -49,21 +51,26 @@ class CallRecords:
         if unit.derived is not None:
             return
         began = self.began
-        self.spans.append(
-            Span(
-                unit.item.id,
-                unit.node,
-                replica.task,
-                replica.number,
-                unit.element,
-                unit.queued - began,
-                lease.began - began,
-                now - began,
-                len(lease.units),
-                unit.attempt + unit.deaths,
-                outcome,
-            )
+        span = Span(
+            unit.item.id,
+            unit.node,
+            replica.task,
+            replica.number,
+            unit.element,
+            unit.queued - began,
+            lease.began - began,
+            now - began,
+            len(lease.units),
+            unit.attempt + unit.deaths,
+            outcome,
         )
+        self.spans.append(span)
+        unit.item.calls.append(span)
+
+    def told(self, span: Span) -> ModelCalled:
+        times = (self.began + span.queued, span.began - span.queued, span.ended - span.began)
+        queued_at, waited, worked = (round(one * 1e9) for one in times)
+        return span.task, queued_at, waited, worked, span.batch
 
 
 def _size(ref: Any) -> int:

@@ -21,7 +21,7 @@ def call_batch(
     run: Callable[..., Any], calls: Sequence[Arguments], *, task: str, is_class: bool
 ) -> list[CallResult | CallFailure]:
     """Results of a batch. One that raises is run again in halves, so that only what cannot be answered
-    fails."""
+    fails. An exception in the place of a result fails that item alone."""
     if not calls:
         return []
     try:
@@ -34,7 +34,10 @@ def call_batch(
         if len(results) != len(calls):
             items = "1 item" if len(calls) == 1 else f"{len(calls)} items"
             raise TypeError(f"run returned {len(results)} results for {items}")
-        return [CallResult(one) for one in results]
+        return [
+            CallFailure(reason_of_failure(task, one)) if isinstance(one, Exception) else CallResult(one)
+            for one in results
+        ]
     except Exception as error:
         if len(calls) == 1:
             return [CallFailure(reason_of_failure(task, error))]

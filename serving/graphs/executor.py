@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from serving.graphs.call_records import CallRecords
+from serving.graphs.call_records import CallRecords, ModelCalled
 from serving.graphs.counters import GraphCounters
 from serving.graphs.description import ValueSource
 from serving.graphs.errors import EntryFull, GraphError, ItemExpired, ItemFailed, ItemForgotten
@@ -162,6 +163,7 @@ class GraphExecutor:
             one.outcome.set_exception(EntryFull(f"{most} items wait already"))
             return one.id, one.outcome
         if deadline_seconds is not None:
+            one.until = time.monotonic() + deadline_seconds
             one.timer = loop.call_later(deadline_seconds, self._expire, one)
         one.outcome.add_done_callback(partial(self._settled, one))
         self._waiting.append(one)
@@ -210,7 +212,7 @@ class GraphExecutor:
         self._is_pumping = True
         try:
             self._admit()
-            due = float("inf")
+            due = inf
             now = time.monotonic()
             for task in self._order_of_tasks:
                 for replica in self._processes.replicas[task]:
@@ -227,7 +229,7 @@ class GraphExecutor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if due != float("inf"):
+        if due != inf:
             self._timer = asyncio.get_running_loop().call_later(max(due, 0.0005), self._pump)
 
     def _admit(self) -> None:
@@ -273,7 +275,9 @@ class GraphExecutor:
                 refs.append(writer.ref(split.elements[unit.element]))  # type: ignore[union-attr]
             else:
                 refs.append(writer.ref(item.part(source, PartMode.VALUE)))  # type: ignore[arg-type]
-        return {"node": unit.node, "refs": refs}
+        # Tasks that call services pass it on.
+        until = self._inside[item.id].until
+        return {"node": unit.node, "refs": refs, "until": None if until == inf else until}
 
     def _answered(self, call: ReplicaCall, meta: Meta, body: bytes) -> None:
         now = time.monotonic()
@@ -314,6 +318,7 @@ class GraphExecutor:
     def _take(self, happened: Happened) -> None:
         for end in happened.ended:
             one = self._inside.pop(end.item.id)
+            one.calls = end.item.calls
             state = "cancelled" if end.is_cancelled else "failed" if end.reason else "done"
             outputs = {} if end.reason else self._outputs(end.item)
             self._over(one, state, end.reason, outputs)
@@ -339,6 +344,13 @@ class GraphExecutor:
         waiting = [one.record("waiting") for one in reversed(self._waiting)]
         running = [one.record("running") for one in reversed(self._inside.values())]
         return [*waiting, *running, *self._records.newest()]
+
+    def calls_of(self, item: int) -> list[ModelCalled]:
+        """Return the calls of an item's tasks as the runtime counts and traces those of models."""
+        try:
+            return [self.calls.told(one) for one in self._records.get(item).calls]
+        except ItemForgotten:
+            return []
 
     def kept_inputs(self) -> list[Mapping[str, bytes]]:
         return self._records.inputs()

@@ -7,10 +7,11 @@ ones inputs and outputs.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from serving.graphs.counters import Span
 from serving.graphs.errors import ItemForgotten
 
 KEPT_RECORDS = 500
@@ -35,14 +36,22 @@ class SubmittedItem:
     outcome: "asyncio.Future[Outputs]"
     progress: Progress | None
     retry_of: int = 0
+    until: float = float("inf")
+    """Monotonic time of its deadline."""
     arrived: float = field(default_factory=time.time)
     timer: asyncio.TimerHandle | None = None
     told: set[str] = field(default_factory=set)
+    calls: list[Span] = field(default_factory=list)
 
     def record(self, state: str) -> "ItemRecord":
         seconds = time.time() - self.arrived
         return ItemRecord(
-            item=self.id, state=state, arrived=self.arrived, seconds=seconds, retry_of=self.retry_of
+            item=self.id,
+            state=state,
+            arrived=self.arrived,
+            seconds=seconds,
+            retry_of=self.retry_of,
+            calls=self.calls,
         )
 
 
@@ -59,6 +68,8 @@ class ItemRecord:
     retry_of: int = 0
     inputs: Mapping[str, bytes] = field(default_factory=dict)
     outputs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
+    calls: Sequence[Span] = ()
+    """Those of its tasks, in the order in which they ended."""
 
     @property
     def bytes(self) -> int:

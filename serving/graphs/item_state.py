@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from serving.graphs.counters import Span
 from serving.graphs.description import ValueSource
 from serving.graphs.routes import GraphRoutes, Part, PartMode, Path
 
@@ -88,6 +89,8 @@ class ItemState:
     outputs: dict[str, Ref] = field(default_factory=dict)
     outputs_asked: set[str] = field(default_factory=set)
     is_over: bool = False
+    calls: list[Span] = field(default_factory=list)
+    """Calls that ended, in their order."""
 
     def __post_init__(self) -> None:
         self.left = {name: set(waits) for name, waits in self.routes.waits_for.items()}

@@ -17,6 +17,7 @@ from serving.graphs.description import (
     check,
 )
 from serving.graphs.errors import refused, user_line
+from serving.graphs.service_calls import ServiceCalls
 from serving.graphs.task_options import Batch, TaskOptions
 
 _open: list["Graph"] = []
@@ -31,6 +32,8 @@ class Task:
         self.target, self.options = target, options
         self.name = target.__name__
         self.is_class = isinstance(target, type)
+        self.is_service = self.is_class and issubclass(target, ServiceCalls)
+        self.is_loaded_by_hand = self.is_class and not self.is_service
         self.line = user_line()
         function = getattr(target, "run", None) if self.is_class else target
         if function is None:
@@ -57,7 +60,7 @@ class Task:
         """Return the loaded task of a class or the value of a function; outside of a graph, call it."""
         if not _open:
             return self.target(*arguments, **named)
-        if self.is_class:
+        if self.is_loaded_by_hand:
             return _open[-1]._load(self, arguments, named)
         if named:
             raise refused(f"{self.name}: a graph passes values by position")
@@ -70,7 +73,7 @@ class Task:
         return self._loaded("when").when(flag, otherwise=otherwise)
 
     def _loaded(self, method: str) -> "LoadedTask":
-        if self.is_class:
+        if self.is_loaded_by_hand:
             raise refused(f"{self.name} is a class: load it first, {self.name}().{method}(...)")
         return _innermost(self.name)._load(self, (), {})
 
@@ -241,7 +244,7 @@ class Graph:
         self._check_open()
         alike = [one for one in self.loaded if one.task is task]
         for one in alike:
-            if not task.is_class:
+            if not task.is_loaded_by_hand:
                 return one
             if (one.arguments, one.named) == (arguments, named):
                 file, line = one.line
@@ -250,7 +253,7 @@ class Graph:
                     "keep that one in a variable and call it again"
                 )
         for one in self.loaded:
-            if task.options.model and one.task.options.model == task.options.model:
+            if task.options.model and not task.is_service and one.task.options.model == task.options.model:
                 raise refused(
                     f"{task.name} and {one.name} both load {task.options.model}: make them one task"
                 )
@@ -315,11 +318,7 @@ class Graph:
             tasks=tuple(
                 TaskDescription(
                     name=one.name,
-                    kind="service"
-                    if hasattr(one.task.target, "service_name")
-                    else "class"
-                    if one.task.is_class
-                    else "function",
+                    kind="service" if one.task.is_service else "class" if one.task.is_class else "function",
                     device=one.task.options.device,
                     model=one.task.options.model,
                     max_size=one.task.options.batch.max_size,

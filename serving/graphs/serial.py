@@ -62,6 +62,8 @@ def call_alone(run: Callable[..., Any], arguments: tuple[Any, ...], *, is_class:
     results = run(*([argument] for argument in arguments))
     if len(results) != 1:
         raise TypeError(f"run returned {len(results)} results for 1 item")
+    if isinstance(results[0], Exception):
+        raise results[0]
     return results[0]
 
 

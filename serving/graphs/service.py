@@ -175,10 +175,11 @@ class _Connection:
             outputs = await outcome
         except ItemFailed as error:
             status = 504 if isinstance(error, ItemExpired) else 429 if isinstance(error, EntryFull) else 422
-            return Frame.END, Problem(status, "Item failed", str(error)).document(), b""
+            problem = Problem(status, "Item failed", str(error)).document()
+            return Frame.END, problem | {"calls": executor.calls_of(number)}, b""
         described = [(name, suffix, len(data)) for name, (suffix, data) in outputs.items()]
         whole = b"".join(data for _, data in outputs.values())
-        return Frame.ANSWER, {"item": number, "outputs": described}, whole
+        return Frame.ANSWER, {"item": number, "outputs": described, "calls": executor.calls_of(number)}, whole
 
 
 def _status(executor: GraphExecutor) -> Meta:
@@ -311,16 +312,18 @@ class GraphClient:
 
     def _asked(self, meta: Meta, body: bytes) -> Iterator[tuple[Frame, Meta, bytes]]:
         """Frames of the executor up to its answer. Raises Problem."""
-        frames = FrameReader()
+        frames, current = FrameReader(), runtime.get()
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.connect(str(self._address))
                 connection.sendall(pack_frame(Frame.REQUEST, meta, body))
                 while True:
-                    if (current := runtime.get()) is not None:
+                    if current is not None:
                         current.wait_for(connection.fileno(), deadline() + 1.0)
                     data = connection.recv(READ_BYTES)
                     for frame, answer, piece in frames.feed(data):
+                        for call in answer.get("calls", ()) if current is not None else ():
+                            current.called(*call)
                         if frame is Frame.END:
                             raise Problem(answer["status"], answer["title"], answer.get("detail", ""))
                         yield frame, answer, piece

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from serving.graphs.paths import follow
 from serving.graphs.program import Graph, GraphValue
 from serving.graphs.routes import GraphRoutes, Part, PartMode
 from serving.graphs.serial import look_up, reason_of_failure
+from serving.graphs.service_calls import deadlines
 from serving.graphs.wire import BodyReader, ResultPacker, read_beside
 from serving.runtime.arena import Arena, ArenaPlace, ArenaUnavailable, ArenaView
 from serving.runtime.board import ProcessBoard
@@ -157,6 +159,7 @@ class TaskProcess:
         """Return one result per unit: documents of its parts, or the reason that it failed for."""
         results: list[Any] = [None] * len(meta["units"])
         calls: list[tuple[int, tuple[Any, ...]]] = []
+        untils: list[float] = []
         for number, unit in enumerate(meta["units"]):
             try:
                 values = [self._value(ref, body, meta["id"]) for ref in unit["refs"]]
@@ -171,7 +174,9 @@ class TaskProcess:
                 results[number] = [packer.part(values[0], Part(tuple(path), PartMode(mode)))]
             else:
                 calls.append((number, self._arguments(unit["node"], values)))
+                untils.append(unit["until"] or inf)
         batch = [one for _, one in calls]
+        deadlines.set(untils)
         called = call_batch(self._run, batch, task=self._name, is_class=self._is_class)
         for (number, _), result in zip(calls, called, strict=True):
             if isinstance(result, CallFailure):

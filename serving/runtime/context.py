@@ -16,6 +16,9 @@ class Runtime(Protocol):
 
     def indicate(self, name: str, value: float) -> None: ...
 
+    def called(self, method: str, sent_at: int, queued: int, worked: int, batch_size: int) -> None:
+        """Count a call of a model that the handler heard of otherwise; times in monotonic nanoseconds."""
+
     def wait_for(self, descriptor: int, seconds: float) -> None:
         """Blocks until there is something to read. Raises Cancelled when the client leaves, TimeoutError."""
 

@@ -65,6 +65,9 @@ class CpuProcess:
     def indicate(self, name: str, value: float) -> None:
         self._indicated[name] = self._indicated.get(name, 0.0) + value
 
+    def called(self, method: str, sent_at: int, queued: int, worked: int, batch_size: int) -> None:
+        self._models.calls.append((method, sent_at, queued, worked, batch_size))
+
     def wait_for(self, descriptor: int, seconds: float) -> None:
         end = time.monotonic() + seconds
         while True:

@@ -3,6 +3,7 @@
 import logging
 import socket
 import sys
+from collections import Counter
 from pathlib import Path
 
 import orjson
@@ -11,6 +12,7 @@ import pytest
 from serving.logs import JsonLines, traceparent
 from serving.tracing import is_sampled
 from tests.collector import collecting
+from tests.serving.graphs.apps import DIFFICULT
 from tests.serving.runtime.rig import service
 from tests.serving.workers import running
 
@@ -138,3 +140,20 @@ def test_a_line_of_a_request_names_its_trace_and_a_failure_is_one_line() -> None
     assert "\n" not in text
     assert (line["message"], line["trace_id"], line["worker"]) == ("it failed", TRACE, "chat-1-0")
     assert line["exception"].endswith("RuntimeError: CUDA error")
+
+
+def test_an_item_of_a_graph_has_a_span_for_each_of_its_tasks(tmp_path: Path) -> None:
+    with (
+        collecting() as collector,
+        service(tmp_path / "app", DIFFICULT, {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}) as worker,
+    ):
+        url, given = f"{worker.url}/run", {"traceparent": SAMPLED}
+        assert worker.client.post(url, content=b"20", headers=given).text == "201"
+        assert worker.client.post(url, content=b"7", headers=given).status_code == 422
+        worker.process.terminate()
+        assert worker.wait() == 0
+    names = Counter(span.name for span in collector.spans)
+    assert [names[f"{task} batch"] for task in ("Risky", "picture", "checked", "slow")] == [2, 1, 1, 1]
+    (whole,) = (span for span in collector.spans if span.name == "slow batch")
+    assert whole.trace == TRACE
+    assert 0.01 <= whole.seconds < 10

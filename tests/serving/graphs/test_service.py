@@ -47,6 +47,10 @@ def test_a_worker_serves_the_graph_of_a_file(tmp_path):
         spans = httpx2.get(f"{worker.url}/timeline?item=1", timeout=30).json()["spans"]
         assert [one["node"] for one in spans] == ["Risky", "picture", "checked", "slow"]
 
+        metrics = httpx2.get(f"{worker.url}/metrics", timeout=30).text
+        assert 'slipway_worker_model_seconds_count{method="slow"} 13.0' in metrics
+        assert 'slipway_worker_batch_size_count{method="Risky"}' in metrics
+
         done = _queued(worker, b"60")
         assert (done["state"], done["progress"]) == ("succeeded", 1)
         assert httpx2.get(f"{worker.url}{done['links']['result']}", timeout=30).text == "601"
