@@ -12,10 +12,18 @@ from common.errors import SlipwayError, Unavailable
 from graphs import services
 from graphs.digests import digest_of
 from graphs.errors import NotOfWorker
-from graphs.looks import batch_times, since
+from graphs.looks import batch_times, calls_of, peaks_of, since
 from graphs.models import Graph, TaskGraphPlan
 from graphs.orders import description_of, machines_of, worker_plan
-from graphs.planning.adaptation import corrected, factors, gain_of, is_drifted, rate_of
+from graphs.planning.adaptation import (
+    MeasuredFactors,
+    corrected,
+    gain_of,
+    memory_factors,
+    rate_of,
+    time_factors,
+    visit_factors,
+)
 from graphs.selectors import active_plan, adapted_today
 from graphs.states import AdaptMode, GraphPlanState, GraphState, PlanKind
 from graphs.workers import GraphWorker, ask, workers_of
@@ -64,7 +72,7 @@ def give_plan(graph: Graph, check: Callable[[], None]) -> None:
 
 
 def adaptation_of(graph: Graph, totals: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the order of another plan where the times of a minute differ from those of the active one.
+    """Return the order of another plan where a minute's times, calls or memory differ from the active one's.
     `totals`: counters by worker at its end."""
     active = active_plan(graph)
     if graph.adapt == AdaptMode.OFF or graph.state == GraphState.PAUSED or active is None:
@@ -74,17 +82,26 @@ def adaptation_of(graph: Graph, totals: Mapping[str, Any]) -> dict[str, Any] | N
     begun = graph.window["begun"]
     windows = [since(now, begun[name]) for name, now in totals.items() if name in begun]
     plan = active.result["plan"]
-    now_factors = factors(active.request, plan, batch_times(windows))
+    now = MeasuredFactors(
+        times=time_factors(active.request, plan, batch_times(windows)),
+        visits=visit_factors(active.request, calls_of(windows), sum(one["done"] for one in windows)),
+        memory=memory_factors(active.request, plan, peaks_of(windows)),
+    )
     last = graph.plans.filter(kind=PlanKind.ADAPTED, adaptation__of=active.pk).first()
-    known = last.adaptation["factors"] if last is not None else {}
-    if not now_factors or not is_drifted(now_factors, known, share=graph.gain_percent / 100):
+    if not now.is_drifted(_known(last), share=graph.gain_percent / 100):
         return None
-    request = corrected(active.request, plan, now_factors)
+    request = corrected(active.request, plan, now)
     before = min(rate_of(request, plan), request["rate"] or inf)
-    return {
-        "request": request,
-        "adaptation": {"of": active.pk, "factors": now_factors, "before": before},
-    }
+    measured = {"factors": now.times, "visits": now.visits, "memory": now.memory}
+    return {"request": request, "adaptation": {"of": active.pk, **measured, "before": before}}
+
+
+def _known(last: TaskGraphPlan | None) -> MeasuredFactors:
+    """Return what the last adapted plan was made from."""
+    known = last.adaptation if last is not None else {}
+    return MeasuredFactors(
+        times=known.get("factors", {}), visits=known.get("visits", {}), memory=known.get("memory", {})
+    )
 
 
 def judged(plan: TaskGraphPlan, result: Mapping[str, Any]) -> dict[str, Any]:

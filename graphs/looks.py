@@ -3,6 +3,7 @@
 Pure: documents in, documents out.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -66,10 +67,11 @@ def _totals(status: Mapping[str, Any]) -> Document:
         "tasks": {
             name: {key: one[key] for key in TASK_TOTALS}
             | {
+                "peak": one["peak_memory_bytes"],
                 "sizes": {
                     size: [each["calls"], each["seconds"], each["cpu_seconds"]]
                     for size, each in one["sizes"].items()
-                }
+                },
             }
             for name, one in status["tasks"].items()
         },
@@ -85,10 +87,11 @@ def since(now: Mapping[str, Any], then: Mapping[str, Any] | None) -> Document:
         old = then["tasks"].get(name, {})
         sizes = old.get("sizes", {})
         tasks[name] = {key: one[key] - old.get(key, 0) for key in TASK_TOTALS} | {
+            "peak": one.get("peak", 0),
             "sizes": {
                 size: [a - b for a, b in zip(values, sizes.get(size, (0, 0.0, 0.0)), strict=True)]
                 for size, values in one["sizes"].items()
-            }
+            },
         }
     return {
         "elapsed": max(now["elapsed"] - then["elapsed"], 1e-3),
@@ -130,4 +133,21 @@ def batch_times(windows: Iterable[Document]) -> dict[str, BatchSizes]:
                 before = sizes.get(int(size), (0, 0.0))
                 if count := before[0] + calls:
                     sizes[int(size)] = (count, (before[0] * before[1] + seconds) / count)
+    return found
+
+
+def calls_of(windows: Iterable[Document]) -> dict[str, int]:
+    """Return by task how many calls ended well in windows of several workers."""
+    found: Counter[str] = Counter()
+    for window in windows:
+        found.update({name: task["items"] for name, task in window["tasks"].items()})
+    return dict(found)
+
+
+def peaks_of(windows: Iterable[Document]) -> dict[str, int]:
+    """Return by task the most memory that a process of any worker has held, in bytes."""
+    found: dict[str, int] = {}
+    for window in windows:
+        for name, task in window["tasks"].items():
+            found[name] = max(found.get(name, 0), task["peak"])
     return found

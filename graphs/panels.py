@@ -152,9 +152,15 @@ def _adaptation(plan: TaskGraphPlan) -> list[tuple[str, str]]:
     if "after" in known:
         found.append((_("This plan"), rate % {"rate": formats.three_digits(known["after"])}))
         found.append((_("Gain less its cost"), formats.percent(known["share"], 1)))
-    times = _("%(factor)s x the planned time")
+    measured = (
+        ("factors", _("%(factor)s x the planned time")),
+        ("visits", _("%(factor)s x the planned calls per item")),
+        ("memory", _("%(factor)s x the planned memory")),
+    )
     found += [
-        (task, times % {"factor": formats.three_digits(factor)}) for task, factor in known["factors"].items()
+        (task, words % {"factor": formats.three_digits(factor)})
+        for key, words in measured
+        for task, factor in known.get(key, {}).items()
     ]
     return found
 

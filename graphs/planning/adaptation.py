@@ -1,7 +1,7 @@
 """Whether another plan is worth its start: what workers measured against what the plan was made from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.planning.assignment import Assignment, TaskChoice
@@ -9,10 +9,32 @@ from graphs.planning.documents import request_of
 
 LEAST_CALLS = 20
 """Calls of a task in a window from which its times are believed."""
+LEAST_ITEMS = 100
+"""Items of the graph in a window from which calls per item are believed: those under way blur them."""
 NARROWEST, WIDEST = 0.1, 10.0
 """Factors beyond these say that something else is wrong than the profile."""
 
 Document = Mapping[str, Any]
+Factors = dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredFactors:
+    """Ratios of what workers measured to what the plan was made from, by task: times of batches, calls for an
+    item of the graph, and memory, which is only ever more."""
+
+    times: Factors
+    visits: Factors = field(default_factory=dict)
+    memory: Factors = field(default_factory=dict)
+
+    def is_drifted(self, known: "MeasuredFactors", *, share: float) -> bool:
+        """Whether one differs by more than `share` from those that were last planned with."""
+        pairs = ((self.times, known.times), (self.visits, known.visits), (self.memory, known.memory))
+        return any(
+            abs(factor / before.get(task, 1.0) - 1) > share
+            for now, before in pairs
+            for task, factor in now.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +48,9 @@ class PlanGain:
     is_worth: bool
 
 
-def factors(
+def time_factors(
     request: Document, plan: Document, sizes: Mapping[str, Mapping[int, tuple[int, float]]]
-) -> dict[str, float]:
+) -> Factors:
     """Return by task how many times as long its batches took as the plan's option says, where enough ran.
 
     `sizes`: by task and size of the batch, calls and mean seconds.
@@ -46,6 +68,33 @@ def factors(
     return found
 
 
+def visit_factors(request: Document, items: Mapping[str, int], done: int) -> Factors:
+    """Return by task how many times as often it was called for an item as the request says.
+
+    `items`: calls by task, `done`: items of the graph, both of one window.
+    """
+    if done < LEAST_ITEMS:
+        return {}
+    return {
+        task["name"]: min(WIDEST, max(NARROWEST, items[task["name"]] / done / task["visits"]))
+        for task in request["tasks"]
+        if items.get(task["name"])
+    }
+
+
+def memory_factors(request: Document, plan: Document, peaks: Mapping[str, int]) -> Factors:
+    """Return by task how many times as much memory a process took as its option says, where it is more."""
+    options = {(task["name"], one["name"]): one for task in request["tasks"] for one in task["options"]}
+    found = {}
+    for planned in plan["tasks"]:
+        times = options[planned["task"], planned["option"]]["times"]
+        expected = next(one["memory"] for one in times if one["size"] == planned["batch"])
+        peak = peaks.get(planned["task"], 0)
+        if expected and peak > expected:
+            found[planned["task"]] = min(WIDEST, peak / expected)
+    return found
+
+
 def _between(times: Mapping[int, float], size: int) -> float:
     """Seconds of a batch whose size was not profiled: on the line between its neighbours."""
     low = max((one for one in times if one <= size), default=min(times))
@@ -55,17 +104,27 @@ def _between(times: Mapping[int, float], size: int) -> float:
     return times[low] + (times[high] - times[low]) * (size - low) / (high - low)
 
 
-def corrected(request: Document, plan: Document, factors: Mapping[str, float]) -> dict[str, Any]:
-    """Return the request with the times of the options that run, as workers measured them."""
+def corrected(request: Document, plan: Document, now: MeasuredFactors) -> dict[str, Any]:
+    """Return the request with calls per item, and with times and memory of the options that run, as workers
+    measured them."""
     running = {one["task"]: one["option"] for one in plan["tasks"]}
 
     def option(task: str, one: Document) -> Document:
-        factor = factors.get(task, 1.0) if one["name"] == running.get(task) else 1.0
-        times = [{**time, "seconds": time["seconds"] * factor} for time in one["times"]]
+        if one["name"] != running.get(task):
+            return one
+        slower, larger = now.times.get(task, 1.0), now.memory.get(task, 1.0)
+        times = [
+            {**time, "seconds": time["seconds"] * slower, "memory": round(time["memory"] * larger)}
+            for time in one["times"]
+        ]
         return {**one, "times": times}
 
     tasks = [
-        {**task, "options": [option(task["name"], one) for one in task["options"]]}
+        {
+            **task,
+            "visits": task["visits"] * now.visits.get(task["name"], 1.0),
+            "options": [option(task["name"], one) for one in task["options"]],
+        }
         for task in request["tasks"]
     ]
     return {**request, "tasks": tasks}
@@ -83,11 +142,6 @@ def rate_of(request: Document, plan: Document) -> float:
         counts[task.name] = {(place["machine"], place["card"]): place["count"] for place in one["places"]}
         shares[task.name] = {key: count / one["replicas"] for key, count in counts[task.name].items()}
     return Assignment(wanted, choices, counts, shares).most
-
-
-def is_drifted(now: Mapping[str, float], known: Mapping[str, float], *, share: float) -> bool:
-    """Whether a task's times differ by more than `share` from those that were last planned with."""
-    return any(abs(factor / known.get(task, 1.0) - 1) > share for task, factor in now.items())
 
 
 def gain_of(

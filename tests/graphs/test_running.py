@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,14 +18,22 @@ from graphs import services
 from graphs.errors import InvalidGraph
 from graphs.models import Graph
 from graphs.orders import worker_plan
-from graphs.planning.adaptation import corrected, factors, gain_of, rate_of
+from graphs.planning.adaptation import (
+    MeasuredFactors,
+    corrected,
+    gain_of,
+    memory_factors,
+    rate_of,
+    time_factors,
+    visit_factors,
+)
 from graphs.planning.documents import answer
 from graphs.reconcilers import GraphReconciler
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from tests.cast import SYSTEM, api, client_of, person, team
 from tests.clusters.world import version_of
 from tests.crash.harness import Clock
-from tests.graphs.world import MACHINE, REPORT, advance, description, figures, graph_of, planned
+from tests.graphs.world import GIB, MACHINE, REPORT, advance, description, figures, graph_of, planned
 from tests.serving.graphs.apps import DIFFICULT
 from tests.serving.runtime.rig import BackgroundCall, service
 
@@ -45,7 +55,13 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path) -> Iterator[Running]:
-    with service(tmp_path / "app", DIFFICULT) as worker:
+    with _served(tmp_path, DIFFICULT) as found:
+        yield found
+
+
+@contextmanager
+def _served(tmp_path: Path, text: str) -> Iterator[Running]:
+    with service(tmp_path / "app", text) as worker:
         version = version_of(team("speech"), "difficult:v1")
         here = Cluster.objects.get_or_create(name="here", kind="fake")[0]
         row = Deployment.objects.create(
@@ -169,6 +185,51 @@ def test_times_of_the_worker_bring_another_plan_that_starts_by_itself(running: R
     assert plan.state == "active"
 
 
+# The machine that tests run on is never idle; the worker is told that it is.
+QUICK = """
+import os, time
+from slipway import graph
+os.getloadavg = lambda: (0.0, 0.0, 0.0)
+
+@graph.task(batch=graph.Batch(max_size=2))
+class Doubled:
+    def run(self, numbers: list[int]) -> list[int]:
+        time.sleep(0.02)
+        return [2 * one for one in numbers]
+
+@graph.task
+def shown(number: int) -> str:
+    time.sleep(0.02)
+    return str(number)
+
+with graph.Graph("quick") as g:
+    g.output(shown(Doubled()(g.input("x", int))))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(180)
+def test_a_worker_takes_the_profile_that_somebody_orders_once_it_is_idle(tmp_path: Path) -> None:
+    dina = person("dina", speech="developer")
+    with _served(tmp_path, QUICK) as running:
+        graph, rest, browser = running.graph, api(dina), client_of(dina)
+        running.look()
+        ordered = rest.post(f"graphs/{graph.pk}/order-profile/", {}).json()
+        assert ordered["profiling"]["state"] == "waiting"
+        running.look()
+        assert "no inputs are kept" in graph.profiling["reason"]
+        assert b"A profile is under way." in browser.get(f"/graphs/{graph.pk}/").content
+
+        for number in range(3):
+            httpx2.post(f"{running.url}/run", content=str(number).encode(), timeout=30)
+        _until(lambda: running.look() and not graph.profiling, seconds=120)
+        found = {one.task: one.figures for one in graph.profiles.all()}
+        assert {name: len(one["times"]) for name, one in found.items()} == {"Doubled": 2, "shown": 1}
+        assert all(0.02 <= time["seconds"] < 0.2 for one in found.values() for time in one["times"])
+        assert rest.post(f"graphs/{graph.pk}/plan/", {"objective": "throughput"}).status_code == 201
+        assert httpx2.post(f"{running.url}/run", content=b"4", timeout=30).text == "8"
+
+
 @dataclass
 class SimpleWorker:
     url: str
@@ -180,10 +241,10 @@ def _has(running: Running, runtime: dict[str, Any], waiting: int = 0) -> bool:
     return not status["is_switching"] and status["plan"] == {**runtime, "entry": entry}
 
 
-def _until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+def _until(holds: Callable[[], Any], *, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, "not within 60 s"
+        assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.3)
 
 
@@ -198,9 +259,9 @@ def test_measured_times_lower_the_rate_of_a_plan_and_a_better_one_must_pay_for_i
     plan = planned(graph_of(team("speech")))
     request, found = plan.request, plan.result["plan"]
     slow = {"Ocr": {8: (50, 2 * 0.4 * (0.4 + 0.6 * 8))}, "Decode": {1: (3, 9.0)}}
-    now = factors(request, found, slow)
+    now = time_factors(request, found, slow)
     assert now == {"Ocr": pytest.approx(2.0)}, "three calls are too few to believe"
-    changed = corrected(request, found, now)
+    changed = corrected(request, found, MeasuredFactors(times=now))
     before = rate_of(changed, found)
     assert before < rate_of(request, found) == pytest.approx(found["most"], rel=0.05)
     after = answer(changed)["plan"]["rate"]
@@ -208,6 +269,25 @@ def test_measured_times_lower_the_rate_of_a_plan_and_a_better_one_must_pay_for_i
     dear = gain_of(1.0, 1.2, switch_seconds=900, horizon_seconds=3_600, share=0.1)
     cheap = gain_of(1.0, 1.2, switch_seconds=10, horizon_seconds=3_600, share=0.1)
     assert (dear.is_worth, cheap.is_worth) == (False, True)
+
+
+def test_more_calls_per_item_and_more_memory_than_planned_change_the_next_plan() -> None:
+    plan = planned(graph_of(team("speech")))
+    request, found = plan.request, plan.result["plan"]
+    calls = {"Decode": 200, "Ocr": 600, "Inpaint": 200, "Compose": 200}
+    assert visit_factors(request, calls, 50) == {}, "fifty items are too few to believe"
+    now = MeasuredFactors(
+        times={},
+        visits=visit_factors(request, calls, 200),
+        memory=memory_factors(request, found, {"Ocr": 3 * GIB, "Inpaint": GIB // 4}),
+    )
+    assert (now.visits["Ocr"], now.memory) == (pytest.approx(3.0), {"Ocr": pytest.approx(6.0)})
+    assert now.is_drifted(MeasuredFactors(times={}), share=0.1)
+    assert not now.is_drifted(now, share=0.1)
+    changed = corrected(request, found, now)
+    assert rate_of(changed, found) < rate_of(request, found)
+    loads = {one["resource"]: one["used"] for one in answer(changed)["plan"]["loads"]}
+    assert 3 * GIB <= loads["memory"] <= 16 * GIB
 
 
 def test_workers_of_a_machine_share_its_plan() -> None:
