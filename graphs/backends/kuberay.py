@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from graphs.backends.ray_objects import GRAPH_LABEL, Object, RayOrder, ray_job, ray_service
 from graphs.errors import RayOrderInvalid
 from kube.base import KubernetesClient
@@ -37,13 +40,15 @@ class RayObservation:
 
 
 FAILURES: Mapping[str, str] = {
-    "AppFailed": "The graph's run ended with an error",
-    "DeadlineExceeded": "It took longer than it may",
-    "JobDeploymentStatusTransitionGracePeriodExceeded": "Ray's job ended, and KubeRay did not see it in time",
-    "JobStatusCheckTimeoutExceeded": "KubeRay could not ask Ray for the job's state any more",
-    "PreRunningDeadlineExceeded": "Its Ray cluster was not ready in time",
-    "SubmissionFailed": "The job could not be handed to Ray",
-    "ValidationFailed": "KubeRay refuses the object",
+    "AppFailed": gettext_noop("The graph's run ended with an error"),
+    "DeadlineExceeded": gettext_noop("It took longer than it may"),
+    "JobDeploymentStatusTransitionGracePeriodExceeded": gettext_noop(
+        "Ray's job ended, and KubeRay did not see it in time"
+    ),
+    "JobStatusCheckTimeoutExceeded": gettext_noop("KubeRay could not ask Ray for the job's state any more"),
+    "PreRunningDeadlineExceeded": gettext_noop("Its Ray cluster was not ready in time"),
+    "SubmissionFailed": gettext_noop("The job could not be handed to Ray"),
+    "ValidationFailed": gettext_noop("KubeRay refuses the object"),
 }
 """By KubeRay's reason."""
 
@@ -58,8 +63,11 @@ class KubeRay:
         kind = RAY_JOBS if order.is_job else RAY_SERVICES
         if not self._client.serves(kind):
             raise RayOrderInvalid(
-                f"The cluster has no {kind}: KubeRay is not installed there. Install its operator, or give "
-                "the address of a Ray that runs."
+                _(
+                    "The cluster has no %(kind)s: KubeRay is not installed there. Install its operator, or "
+                    "give the address of a Ray that runs."
+                )
+                % {"kind": kind}
             )
         if order.queue:
             self._check_queue(order.queue)
@@ -68,14 +76,19 @@ class KubeRay:
     def _check_queue(self, name: str) -> None:
         if not self._client.serves(LOCAL_QUEUES):
             raise RayOrderInvalid(
-                "The cluster has no queues: Kueue is not installed there. Leave the queue out."
+                _("The cluster has no queues: Kueue is not installed there. Leave the queue out.")
             )
         try:
             self._client.get(Ref(LOCAL_QUEUES, name, self._namespace))
         except NotFound:
             queues = [one["metadata"]["name"] for one in self._queues()]
-            there = f"there are {', '.join(queues)}" if queues else "it has none"
-            raise RayOrderInvalid(f"The namespace {self._namespace} has no queue {name}; {there}.") from None
+            said = (
+                _("The namespace %(namespace)s has no queue %(name)s; there are %(queues)s.")
+                if queues
+                else _("The namespace %(namespace)s has no queue %(name)s; it has none.")
+            )
+            told = {"namespace": self._namespace, "name": name, "queues": ", ".join(queues)}
+            raise RayOrderInvalid(said % told) from None
 
     def _queues(self) -> list[Object]:
         return [*self._client.list(LOCAL_QUEUES, namespace=self._namespace).items]
@@ -85,7 +98,7 @@ class KubeRay:
         try:
             found = self._client.get(Ref(RAY_JOBS if is_job else RAY_SERVICES, name, self._namespace))
         except (NotFound, NotServed):
-            return RayObservation(RayState.GONE, "It was removed from the cluster.")
+            return RayObservation(RayState.GONE, _("It was removed from the cluster."))
         return self._job(found) if is_job else self._service(found)
 
     def abort(self, name: str, *, is_job: bool) -> None:
@@ -114,20 +127,24 @@ class KubeRay:
             case "Complete":
                 if job in ("SUCCEEDED", ""):
                     return RayObservation(RayState.DONE)
-                return RayObservation(RayState.FAILED, _sentence(f"Ray's job is {job.lower()}", message))
+                return RayObservation(
+                    RayState.FAILED, _sentence(_("Ray's job is %(state)s") % {"state": job.lower()}, message)
+                )
             case "Failed" | "ValidationFailed":
                 reason = str(status.get("reason") or "ValidationFailed")
-                return RayObservation(
-                    RayState.FAILED, _sentence(FAILURES.get(reason, f"KubeRay says {reason}"), message)
-                )
+                known = FAILURES.get(reason)
+                words = _(known) if known else _("KubeRay says %(reason)s") % {"reason": reason}
+                return RayObservation(RayState.FAILED, _sentence(words, message))
             case "Suspended" | "Suspending":
                 return self._waiting(found)
             case "Running" if job == "RUNNING":
                 return RayObservation(RayState.RUNNING)
             case "Running":
-                return RayObservation(RayState.STARTING, "Its Ray cluster is there; the job has not begun.")
+                return RayObservation(
+                    RayState.STARTING, _("Its Ray cluster is there; the job has not begun.")
+                )
             case "Retrying":
-                return RayObservation(RayState.STARTING, _sentence("KubeRay tries it again", message))
+                return RayObservation(RayState.STARTING, _sentence(_("KubeRay tries it again"), message))
             case "" if (found.get("spec") or {}).get("suspend"):
                 return self._waiting(found)
         return RayObservation(RayState.STARTING, _cluster_words(status.get("rayClusterStatus") or {}))
@@ -150,9 +167,9 @@ class KubeRay:
         if words:
             return RayObservation(RayState.FAILED, words)
         if ready.get("reason") in ("ValidationFailed", "InitializingTimeout"):
-            long = "Its Ray cluster was not ready in time"
-            first = FAILURES["ValidationFailed"] if ready["reason"] == "ValidationFailed" else long
-            return RayObservation(RayState.FAILED, _sentence(first, str(ready.get("message") or "")))
+            is_refused = ready["reason"] == "ValidationFailed"
+            first = FAILURES["ValidationFailed" if is_refused else "PreRunningDeadlineExceeded"]
+            return RayObservation(RayState.FAILED, _sentence(_(first), str(ready.get("message") or "")))
         part = coming if coming.get("rayClusterName") else serving
         cluster = part.get("rayClusterStatus") or {}
         if "RayClusterSuspended" in _true(_conditions(cluster)) or "Suspended" in _true(conditions):
@@ -166,7 +183,7 @@ class KubeRay:
         if not queue:
             return RayObservation(
                 RayState.QUEUED,
-                "It is suspended in the cluster: it goes on when spec.suspend is false.",
+                _("It is suspended in the cluster: it goes on when spec.suspend is false."),
             )
         for workload in self._client.list(WORKLOADS, namespace=self._namespace).items:
             owners = workload["metadata"].get("ownerReferences") or ()
@@ -174,13 +191,14 @@ class KubeRay:
                 continue
             conditions = _conditions(workload.get("status") or {})
             if (evicted := conditions.get("Evicted", {})).get("status") == "True":
-                words = _sentence(
-                    f"Kueue evicted it from the queue {queue}", str(evicted.get("message") or "")
-                )
+                left = _("Kueue evicted it from the queue %(queue)s") % {"queue": queue}
+                words = _sentence(left, str(evicted.get("message") or ""))
                 return RayObservation(RayState.QUEUED, words)
             message = str(conditions.get("QuotaReserved", {}).get("message") or "")
-            return RayObservation(RayState.QUEUED, _sentence(f"It waits in the queue {queue}", message))
-        return RayObservation(RayState.QUEUED, f"Kueue has not seen it yet; its queue is {queue}.")
+            waits = _("It waits in the queue %(queue)s") % {"queue": queue}
+            return RayObservation(RayState.QUEUED, _sentence(waits, message))
+        unseen = _("Kueue has not seen it yet; its queue is %(queue)s.") % {"queue": queue}
+        return RayObservation(RayState.QUEUED, unseen)
 
 
 def _application_words(name: str, application: Mapping[str, Any]) -> str:
@@ -191,7 +209,8 @@ def _application_words(name: str, application: Mapping[str, Any]) -> str:
         if one.get("status") in ("UNHEALTHY", "DEPLOY_FAILED")
     ]
     return _sentence(
-        f"Ray Serve does not serve {name}", "; ".join(unhealthy) or str(application.get("message") or "")
+        _("Ray Serve does not serve %(name)s") % {"name": name},
+        "; ".join(unhealthy) or str(application.get("message") or ""),
     )
 
 
@@ -199,13 +218,14 @@ def _cluster_words(cluster: Mapping[str, Any]) -> str:
     """Why a Ray cluster is not ready, as far as its status says."""
     conditions = _conditions(cluster)
     if (failure := conditions.get("ReplicaFailure", {})).get("status") == "True":
-        return _sentence("Its Ray cluster cannot make a pod", str(failure.get("message") or ""))
+        return _sentence(_("Its Ray cluster cannot make a pod"), str(failure.get("message") or ""))
     if (head := conditions.get("HeadPodReady", {})).get("status") == "False":
-        return _sentence("The head of its Ray cluster is not ready", str(head.get("message") or ""))
+        return _sentence(_("The head of its Ray cluster is not ready"), str(head.get("message") or ""))
     wanted, ready = cluster.get("desiredWorkerReplicas"), cluster.get("readyWorkerReplicas") or 0
     if wanted is not None and ready < wanted:
-        return f"{ready} of {wanted} pods of its Ray cluster are ready."
-    return "Its Ray cluster is being made."
+        told = {"ready": ready, "wanted": wanted}
+        return _("%(ready)s of %(wanted)s pods of its Ray cluster are ready.") % told
+    return _("Its Ray cluster is being made.")
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from graphs.errors import RayOrderInvalid
 from serving.graphs.description import GraphDescription
 from serving.graphs.plan import GraphPlan
@@ -71,8 +73,17 @@ def worker_pods(order: RayOrder) -> int:
     for gpus, cpus, task in sorted(actors, reverse=True):
         if cpus > order.pods.cores or gpus > order.pods.gpus:
             raise RayOrderInvalid(
-                f"A process of {task} needs {cpus} cores and {gpus:g} GPUs; a pod has {order.pods.cores} and "
-                f"{order.pods.gpus}: give larger pods."
+                _(
+                    "A process of %(task)s needs %(cores)s cores and %(gpus)s GPUs; a pod has %(pod_cores)s "
+                    "and %(pod_gpus)s: give larger pods."
+                )
+                % {
+                    "task": task,
+                    "cores": cpus,
+                    "gpus": f"{gpus:g}",
+                    "pod_cores": order.pods.cores,
+                    "pod_gpus": order.pods.gpus,
+                }
             )
         room = next((one for one in free if one[0] >= gpus - 1e-9 and one[1] >= cpus), None)
         if room is None:

@@ -13,13 +13,18 @@ MOST_REPLICAS = 64
 """Replicas of one option of a task in one place, or on all cards of a kind."""
 
 
-class GraphPlanningError(ValueError):
-    """An input of which no plan can be made; field: its name."""
+def gettext_noop(sentence: str) -> str:
+    """Mark a sentence for the catalogue of translations; the planner runs without Django."""
+    return sentence
 
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field = field
-        self.reason = reason
+
+class GraphPlanningError(ValueError):
+    """An input of which no plan can be made. field: its name. sentence: with places for `values`, so that it
+    can be said in another language."""
+
+    def __init__(self, field: str, sentence: str, **values: object) -> None:
+        super().__init__(f"{field}: {sentence % values}")
+        self.field, self.sentence, self.values = field, sentence, values
 
 
 class PlanObjective(StrEnum):
@@ -103,16 +108,20 @@ class PlanRequest:
     def __post_init__(self) -> None:
         names = [task.name for task in self.tasks]
         if not names:
-            raise GraphPlanningError("tasks", "The graph has no task.")
+            raise GraphPlanningError("tasks", gettext_noop("The graph has no task."))
         if len(set(names)) < len(names):
-            raise GraphPlanningError("tasks", "Two tasks have the same name.")
+            raise GraphPlanningError("tasks", gettext_noop("Two tasks have the same name."))
         if unknown := {end for edge in self.edges for end in edge} - set(names):
-            raise GraphPlanningError("edges", f"No task is called {', '.join(sorted(unknown))}.")
+            raise GraphPlanningError(
+                "edges", gettext_noop("No task is called %(names)s."), names=", ".join(sorted(unknown))
+            )
         if not self.machines:
-            raise GraphPlanningError("machines", "There is no machine to plan on: name one at least.")
+            raise GraphPlanningError(
+                "machines", gettext_noop("There is no machine to plan on: name one at least.")
+            )
         if self.objective is not PlanObjective.THROUGHPUT and not (isfinite(self.rate) and self.rate > 0):
             raise GraphPlanningError(
-                "rate", f"Say how many items a second to plan for {self.objective} with."
+                "rate", gettext_noop("Say how many items a second this objective is to be planned with.")
             )
         for task in self.tasks:
             _check_task(task)
@@ -120,7 +129,7 @@ class PlanRequest:
             self.order()
         except CycleError as cycle:
             raise GraphPlanningError(
-                "edges", f"The tasks {' -> '.join(cycle.args[1])} form a cycle."
+                "edges", gettext_noop("The tasks %(names)s form a cycle."), names=" -> ".join(cycle.args[1])
             ) from None
 
     def order(self) -> tuple[str, ...]:
@@ -136,15 +145,28 @@ class PlanRequest:
 
 def _check_task(task: TaskNeed) -> None:
     if not (isfinite(task.visits) and task.visits > 0):
-        raise GraphPlanningError("visits", f"{task.name} is visited {task.visits} times for each item.")
+        raise GraphPlanningError(
+            "visits",
+            gettext_noop("%(task)s is called %(visits)s times for each item: that is no count."),
+            task=task.name,
+            visits=task.visits,
+        )
     if not any(option.times for option in task.options):
-        raise GraphPlanningError("options", f"{task.name} has no profile: profile it first.")
+        raise GraphPlanningError(
+            "options",
+            gettext_noop("%(task)s has no profile on such a machine: profile it first."),
+            task=task.name,
+        )
     for option in task.options:
         for time in option.times:
             if not (isfinite(time.seconds) and time.seconds > 0 and time.size >= 1):
                 raise GraphPlanningError(
                     "times",
-                    f"{task.name} by {option.name}: {time.seconds} s for {time.size} is no batch time.",
+                    gettext_noop("%(task)s by %(option)s: %(seconds)s s for %(size)s is no time of a batch."),
+                    task=task.name,
+                    option=option.name,
+                    seconds=time.seconds,
+                    size=time.size,
                 )
 
 
