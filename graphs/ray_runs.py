@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
@@ -19,6 +20,7 @@ from clusters.backends.base import ClusterUnreachable, Misconfigured
 from clusters.backends.configured import backend_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.models import Cluster
+from clusters.states import ClusterKind
 from common import audit
 from common.actor import Actor
 from common.errors import Missing, Unavailable
@@ -41,6 +43,12 @@ class RayRun:
     is_job: bool
     state: str
     reason: str
+
+
+def clusters_of(graph: Graph) -> list[str]:
+    """Return the Kubernetes clusters that the graph's team may use."""
+    rows = Cluster.objects.filter(Q(team=None) | Q(team=graph.team_id), kind=ClusterKind.KUBERNETES)
+    return list(rows.order_by("name").values_list("name", flat=True))
 
 
 def submit(

@@ -16,10 +16,10 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from graphs import selectors, services
+from graphs import ray_runs, selectors, services
 from graphs.errors import NotOfWorker
 from graphs.filters import GraphFilter
-from graphs.forms import AdaptationForm, PlanWishForm
+from graphs.forms import AdaptationForm, PlanWishForm, RayOrderForm
 from graphs.items import (
     LAST_SECONDS,
     GraphItem,
@@ -240,6 +240,48 @@ def timeline_page(request: HttpRequest, pk: int) -> HttpResponse:
     ]
     context = {"graph": graph, "workers": drawn, "seconds": LAST_SECONDS}
     return page(request, "graphs/timeline.html", context, parts=("timeline",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def ray_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Runs of the graph on Ray in one cluster, as that shows them now, and the form for another one."""
+    actor = of_request(request)
+    graph = selectors.graph_of(actor, pk)
+    clusters = ray_runs.clusters_of(graph)
+    chosen = request.GET.get("cluster") or next(iter(clusters), "")
+    if chosen and chosen not in clusters:
+        raise Http404
+    form = RayOrderForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        try:
+            run = ray_runs.submit(graph, actor=actor, cluster=chosen, **form.order())
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            said = _("%(run)s was handed to %(cluster)s.") % {"run": run.name, "cluster": chosen}
+            return done(request, said, to=f"{PATH}{pk}/ray/?cluster={chosen}")
+    context = {"graph": graph, "clusters": clusters, "chosen": chosen, "form": form}
+    context |= {"may_operate": may(actor, Right.FLEET_OPERATE, graph.team), "runs": (), "problem": ""}
+    try:
+        context["runs"] = ray_runs.runs(graph, cluster=chosen) if chosen else ()
+    except SlipwayError as error:
+        context["problem"] = str(error)
+    return page(
+        request, "graphs/ray.html", context, parts=("runs",), status=UNPROCESSABLE if form.is_bound else 200
+    )
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def abort_ray(request: HttpRequest, pk: int, cluster: str, name: str) -> HttpResponse:
+    actor = of_request(request)
+    graph = selectors.graph_of(actor, pk)
+    reason = reason_of(request, is_demanded=False)
+    ray_runs.abort(graph, actor=actor, cluster=cluster, name=name, reason=reason)
+    said = _("%(run)s was removed from %(cluster)s.") % {"run": name, "cluster": cluster}
+    return done(request, said, to=f"{PATH}{pk}/ray/?cluster={cluster}")
 
 
 def _item(graph: Graph, item: str) -> GraphItem:

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from django.utils import translation
 
 from clusters.models import Cluster
 from common.models import AuditRecord
@@ -11,7 +12,7 @@ from graphs import services
 from graphs.backends.ray_objects import QUEUE_LABEL
 from graphs.models import Graph
 from serving.graphs.ray.sizes import PLAN_VARIABLE
-from tests.cast import SYSTEM, api, person, team
+from tests.cast import SYSTEM, api, client_of, person, team
 from tests.graphs.test_kuberay import ORDER, World
 from tests.graphs.world import graph_of, planned
 
@@ -69,6 +70,28 @@ def test_a_graph_runs_by_its_active_plan_until_it_is_aborted(graph: Graph, world
     assert rest.post(f"{address}abort/", {"cluster": "prod", "name": ORDER.name}).status_code == 400
     recorded = AuditRecord.objects.values_list("action", flat=True)
     assert {"graph.submit", "graph.abort"} <= {*recorded}
+
+
+def test_an_operator_submits_and_aborts_a_run_on_the_graphs_page(graph: Graph, world: World) -> None:
+    services.start_plan(planned(graph), actor=SYSTEM)
+    browser, address = client_of(person("omar", speech="operator")), f"/graphs/{graph.pk}/ray/"
+    assert "Nothing of this graph runs on Ray" in browser.get(address).content.decode()
+    form = {key: BODY[key] for key in ("name", "image", "file", "source", "out", "queue")}
+    form |= {"cores": 4, "memory_gib": 16, "gpus": 0}
+    refused = browser.post(address, {**form, "volumes": "nonsense"})
+    assert (refused.status_code, b"like pictures:/data" in refused.content) == (422, True)
+    browser.post(f"{address}?cluster=prod", {**form, "volumes": "pictures:/data"})
+    assert world.job()["metadata"]["labels"][QUEUE_LABEL] == "team-a"
+    with translation.override("zh-hans"):
+        shown = browser.get(address, headers={"accept-language": "zh-hans"}).content.decode()
+    assert ORDER.name in shown
+    assert "队列" in shown
+
+    reader = client_of(person("vera", speech="viewer"))
+    assert "+abort/" not in reader.get(address).content.decode()
+    assert reader.post(f"{address}prod/{ORDER.name}/+abort/", {}).status_code == 403
+    browser.post(f"{address}prod/{ORDER.name}/+abort/", {"reason": "Wrong ones."})
+    assert "Nothing of this graph runs on Ray" in browser.get(address).content.decode()
 
 
 def test_only_operators_submit_and_only_to_clusters_of_their_team(graph: Graph, world: World) -> None:
