@@ -22,6 +22,7 @@ class DrawnNode:
     is_bottleneck: bool = False
     busy: float | None = None
     is_live: bool = False
+    mark: str = ""
 
     @property
     def busy_width(self) -> float:
@@ -42,12 +43,13 @@ class GraphDrawing:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Figures that a task's node shows beside its name."""
+    """Figures that a task's node shows beside its name. `mark`: added, removed or changed; empty: none."""
 
     lines: tuple[str, ...] = ()
     is_bottleneck: bool = False
     busy: float | None = None
     is_live: bool = False
+    mark: str = ""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class _Layers:
 
 
 def draw(graph: GraphDescription, facts: Mapping[str, NodeFacts]) -> GraphDrawing:
-    """Layers from left to right: each node one after the last that it waits for."""
+    """Layers from left to right: each node one after the last that it waits for. `facts`: by node or task."""
     layers, kinds, tasks = _Layers(), dict[str, str](), dict[str, str]()
     for given in graph.inputs:
         layers.add(given.name, [])
@@ -91,11 +93,19 @@ def draw(graph: GraphDescription, facts: Mapping[str, NodeFacts]) -> GraphDrawin
         for row, name in enumerate(column):
             x, y = MARGIN + depth * (WIDTH + ACROSS), top + row * (HEIGHT + DOWN)
             at[name] = (x, y)
-            known = facts.get(tasks.get(name, ""), NodeFacts())
+            known = facts.get(name) or facts.get(tasks.get(name, ""), NodeFacts())
             label = name[1:] or "output" if kinds[name] == "output" else name
             nodes.append(
                 DrawnNode(
-                    label, kinds[name], x, y, known.lines, known.is_bottleneck, known.busy, known.is_live
+                    label,
+                    kinds[name],
+                    x,
+                    y,
+                    known.lines,
+                    known.is_bottleneck,
+                    known.busy,
+                    known.is_live,
+                    known.mark,
                 )
             )
     paths = tuple(_path(at[source], at[target]) for source, target in layers.edges)

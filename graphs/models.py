@@ -25,6 +25,8 @@ class Graph(TeamRow, Reconciled, Revised):
     document = models.JSONField()
     """See `serving.graphs.description.GraphDescription`."""
     digest = models.CharField(max_length=80)
+    previous = models.JSONField(null=True, editable=False)
+    """Version and document before the last push: `version`, `document`."""
     origins = models.JSONField(default=dict)
     """By task: digest of its model's version, or of the graph's own where it has none."""
     state = models.CharField(max_length=20, choices=GraphState.choices, default=GraphState.RUNNING)

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from common.pages import formats
 from common.pages.charts import Chart, Dash, Paint, Series
+from graphs.differences import differences
 from graphs.drawing import GraphDrawing, NodeFacts, draw
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
 from graphs.orders import description_of
+from serving.graphs.description import GraphDescription
 
+CHANGES = {
+    "added": gettext_lazy("added"),
+    "removed": gettext_lazy("removed"),
+    "changed": gettext_lazy("changed"),
+}
 STYLES: tuple[tuple[Paint, Dash], ...] = (("stable", "solid"), ("candidate", "dashed"), ("ink", "dotted"))
 
 
@@ -58,6 +65,16 @@ def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
             is_live=True,
         )
     return draw(description, found)
+
+
+def change_pictures(before: GraphDescription, after: GraphDescription) -> list[GraphDrawing]:
+    """The graph before and after its last push, with what went and what came marked."""
+    found = differences(before, after)
+    marked = {}
+    for one in found:
+        parts = ", ".join(name for name, _was, _is in one.parts)
+        marked[one.node] = NodeFacts((str(CHANGES[one.kind]), parts), mark=one.kind)
+    return [draw(graph, marked) for graph in (before, after)]
 
 
 @dataclass(frozen=True, slots=True)

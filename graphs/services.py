@@ -52,9 +52,12 @@ def change_graph(
     """Give a graph another version; profiles of other models become stale. Raises as `create_graph`."""
     require(actor, Right.GRAPHS_WRITE, row.team)
     before = row.digest
+    was = {"version": str(row.version), "document": row.document}
     used = _describe(row, actor, version, graph)
+    if before != row.digest or was["version"] != str(row.version):
+        row.previous = was
     with transaction.atomic():
-        row.save(update_fields=["version", "document", "digest", "origins"])
+        row.save(update_fields=["version", "document", "digest", "origins", "previous"])
         _protect(row, used)
         detail = {"version": str(row.version), "before": before, "after": row.digest}
         audit.record(actor, "graph.push", subject=row, reason=reason, team_id=row.team_id, detail=detail)

@@ -5,6 +5,7 @@ from graphs import views
 urlpatterns = [
     path("graphs/", views.graph_list, name="graphs"),
     path("graphs/<int:pk>/", views.graph_page, name="graph"),
+    path("graphs/<int:pk>/changes/", views.changes_page, name="graph-changes"),
     path("graphs/<int:pk>/+<str:deed>/", views.act, name="graph-act"),
     path("graphs/<int:pk>/items/", views.items_page, name="graph-items"),
     path("graphs/<int:pk>/items/<str:item>/", views.item_page, name="graph-item"),

@@ -17,6 +17,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from graphs import ray_runs, selectors, services
+from graphs.differences import differences
 from graphs.errors import NotOfWorker
 from graphs.filters import GraphFilter
 from graphs.forms import AdaptationForm, PlanWishForm, RayOrderForm
@@ -30,9 +31,11 @@ from graphs.items import (
     spans_of,
 )
 from graphs.models import Graph, TaskGraphPlan
-from graphs.panels import picture, plan_panel, profile_chart, worker_lines
+from graphs.orders import description_of
+from graphs.panels import CHANGES, change_pictures, picture, plan_panel, profile_chart, worker_lines
 from graphs.states import GraphItemState, GraphState
 from graphs.timeline import of_item, of_processes
+from serving.graphs.description import GraphDescription
 
 PATH = "/graphs/"
 LATEST = 10
@@ -89,6 +92,24 @@ def graph_page(request: HttpRequest, pk: int) -> HttpResponse:
     }
     status = UNPROCESSABLE if form.is_bound or adaptation.is_bound else 200
     return page(request, "graphs/graph.html", context, parts=("graph",), status=status)
+
+
+@require_safe
+@signed_in
+def changes_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The graph before and after its last push."""
+    graph = selectors.graph_of(of_request(request), pk)
+    if graph.previous is None:
+        raise Http404
+    before, after = GraphDescription.parse(graph.previous["document"]), description_of(graph)
+    context = {
+        "graph": graph,
+        "differences": [(one, CHANGES[one.kind]) for one in differences(before, after)],
+        "pictures": zip(
+            (graph.previous["version"], graph.version), change_pictures(before, after), strict=True
+        ),
+    }
+    return page(request, "graphs/changes.html", context)
 
 
 @require_safe

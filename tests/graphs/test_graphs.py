@@ -1,6 +1,7 @@
 """Graphs from their push to an active plan, by services, REST and pages."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from django.utils import timezone
@@ -10,6 +11,7 @@ from common.jobs.runners.subprocess import local_runner
 from common.reconcile import Kernel
 from controlplane.home.inbox import inbox
 from graphs import services
+from graphs.differences import differences
 from graphs.errors import GraphPlanNotReady, GraphQuotaExceeded, InvalidGraph
 from graphs.manifest import find_graphs
 from graphs.models import Graph, TaskGraphPlan, TaskProfile
@@ -18,6 +20,7 @@ from graphs.planning.requests import task_edges
 from graphs.reconcilers import GraphPlanReconciler
 from graphs.selectors import plans_to_start
 from models_registry.models import Version
+from serving.graphs.description import ValueSource
 from serving.graphs.plan import GraphPlan
 from tests.cast import SYSTEM, api, client_of, person, team
 from tests.clusters.world import version_of
@@ -157,3 +160,26 @@ def test_a_real_process_computes_a_plan(graph: Graph) -> None:
         plan.refresh_from_db()
     assert plan.state == "proposed", plan.reason
     assert plan.result["plan"]["rate"] == pytest.approx(2.0)
+
+
+def test_a_push_shows_what_came_what_went_and_what_is_done_otherwise() -> None:
+    dina, graph = person("dina", speech="developer"), graph_of(team("speech"))
+    browser, address = client_of(dina), f"/graphs/{graph.pk}/changes/"
+    assert browser.get(address).status_code == 404, "nothing was pushed yet"
+    before = description()
+    decode, ocr, paint, compose = before.nodes
+    after = replace(
+        before,
+        tasks=tuple(replace(one, max_size=16) if one.name == "Ocr" else one for one in before.tasks),
+        nodes=(decode, ocr, replace(paint, inputs=ocr.inputs), replace(compose, name="render")),
+        outputs=(replace(before.outputs[0], source=ValueSource(name="render")),),
+    )
+    found = {one.node: one for one in differences(before, after)}
+    assert {name: one.kind for name, one in found.items()} == {
+        "ocr": "changed", "inpaint": "changed", "render": "added", "compose": "removed"
+    }  # fmt: skip
+    assert found["ocr"].parts == (("max_size", "8", "16"),)
+    services.change_graph(graph, actor=SYSTEM, version=str(graph.version), graph=after.document())
+    shown = browser.get(address).content.decode()
+    assert [shown.count(f'dag-{mark}"') for mark in ("added", "removed", "changed")] == [1, 1, 4]
+    assert f"{address}" in browser.get(f"/graphs/{graph.pk}/").content.decode()
