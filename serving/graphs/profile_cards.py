@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 TRACED_CALLS = 5
@@ -60,12 +61,11 @@ class MeasuredCard:
 def _taken(torch: Any) -> int:
     """Return the bytes of the first visible card that are in use, by NVML, which makes no context."""
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
+        library = import_module("pynvml")
+        library.nvmlInit()
         first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
-        card = pynvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)
-        return int(pynvml.nvmlDeviceGetMemoryInfo(card).used)
+        card = library.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)
+        return int(library.nvmlDeviceGetMemoryInfo(card).used)
     except Exception:  # of the library, which may be missing or refuse
         # It makes a context, so that whatever is loaded here counts as using the card.
         free, whole = torch.cuda.mem_get_info(0)

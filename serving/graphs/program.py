@@ -32,7 +32,7 @@ class Task:
         self.target, self.options = target, options
         self.name = target.__name__
         self.is_class = isinstance(target, type)
-        self.is_service = self.is_class and issubclass(target, ServiceCalls)
+        self.is_service = isinstance(target, type) and issubclass(target, ServiceCalls)
         self.is_loaded_by_hand = self.is_class and not self.is_service
         self.line = user_line()
         function = getattr(target, "run", None) if self.is_class else target

@@ -322,8 +322,9 @@ class GraphClient:
                         current.wait_for(connection.fileno(), deadline() + 1.0)
                     data = connection.recv(READ_BYTES)
                     for frame, answer, piece in frames.feed(data):
-                        for call in answer.get("calls", ()) if current is not None else ():
-                            current.called(*call)
+                        if current is not None:
+                            for call in answer.get("calls", ()):
+                                current.called(*call)
                         if frame is Frame.END:
                             raise Problem(answer["status"], answer["title"], answer.get("detail", ""))
                         yield frame, answer, piece

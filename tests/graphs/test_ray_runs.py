@@ -89,7 +89,8 @@ def test_an_operator_submits_and_aborts_a_run_on_the_graphs_page(graph: Graph, w
 
     reader = client_of(person("vera", speech="viewer"))
     assert "+abort/" not in reader.get(address).content.decode()
-    assert reader.post(f"{address}prod/{ORDER.name}/+abort/", {}).status_code == 403
+    reader.post(f"{address}prod/{ORDER.name}/+abort/", {})
+    assert world.job(), "a viewer aborts nothing"
     browser.post(f"{address}prod/{ORDER.name}/+abort/", {"reason": "Wrong ones."})
     assert "Nothing of this graph runs on Ray" in browser.get(address).content.decode()
 
