@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from optimization.items import is_binary
+from optimization.items import is_binary, is_higher_better, is_share
 from optimization.noninferiority import GateVerdict, PairedEstimate, judge, overall
 
 MOST_WORST = 20
@@ -17,7 +17,7 @@ MOST_WORST = 20
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """Values as people know them: share of right answers, perplexity."""
+    """Values as people know them: share of right answers, perplexity, distance."""
 
     parent: float
     child: float
@@ -37,7 +37,7 @@ def read_scores(path: Path) -> list[dict[str, Any]]:
 
 
 def outcome_of(scores: Sequence[Mapping[str, Any]], *, margin_percent: float) -> AccuracyOutcome:
-    """`margin_percent`: points of accuracy, percent of perplexity."""
+    """`margin_percent`: points of accuracy, percent of perplexity and of the parent's distance."""
     by_metric: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for one in scores:
         by_metric[one["metric"]].append(one)
@@ -62,7 +62,7 @@ def outcome_of(scores: Sequence[Mapping[str, Any]], *, margin_percent: float) ->
 
 def margin_of(metric: str, percent: float) -> float:
     """Return the margin in the unit of a score: a share, or nats per token."""
-    return percent / 100 if is_binary(metric) else math.log1p(percent / 100)
+    return percent / 100 if is_share(metric) else math.log1p(percent / 100)
 
 
 def margin_percent(metric: str, margin: float) -> float:
@@ -72,8 +72,10 @@ def margin_percent(metric: str, margin: float) -> float:
 
 def in_percent(metric: str, difference: float) -> float:
     """Return a difference of scores as people know it: points, or percent of perplexity; less is worse."""
-    return difference * 100 if is_binary(metric) else -math.expm1(-difference) * 100
+    return difference * 100 if is_share(metric) else -math.expm1(-difference) * 100
 
 
 def _value(metric: str, scores: Sequence[float]) -> float:
-    return fmean(scores) if is_binary(metric) else math.exp(-fmean(scores))
+    if not is_share(metric):
+        return math.exp(-fmean(scores))
+    return fmean(scores) if is_higher_better(metric) else -fmean(scores)

@@ -94,7 +94,7 @@ def plan_document(plan: RunPlan) -> dict[str, Any]:
         "memory_bytes": limits["memory_bytes"],
         "disk_bytes": limits["disk_bytes"],
         "seconds": round(limits["seconds"]),
-        "benchmark_hours": round(2 * plan.benchmark.hours, 2),
+        "benchmark_hours": round(2 * plan.benchmark.hours, 2) if plan.benchmark else 0,
         "warnings": list(plan.warnings),
-        "benchmark_price": plan.benchmark.price and round(2 * plan.benchmark.price, 2),
+        "benchmark_price": plan.benchmark and plan.benchmark.price and round(2 * plan.benchmark.price, 2),
     }

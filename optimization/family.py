@@ -8,12 +8,12 @@ from django.db.models import QuerySet
 from common.actor import Actor
 from models_registry.models import Version
 from models_registry.states import VersionState
-from optimization.items import is_binary
+from optimization.items import is_higher_better
 from optimization.models import AccuracyVerdict, OptimizationRun
 from optimization.states import OptimizationState
 
 MOST_VERSIONS = 200
-COST_FIGURE = "output_rate"
+COST_FIGURES = ("output_rate", "picture_rate")
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def _judge(
     rates = [
         one
         for one in run.speed
-        if one["name"] == COST_FIGURE and one.get("compared_with", "parent") == "parent"
+        if one["name"] in COST_FIGURES and one.get("compared_with", "parent") == "parent"
     ]
     if not rates or parent.cost is None:
         return
@@ -106,7 +106,7 @@ def _mark_best(members: Sequence[FamilyMember]) -> None:
 def _dominates(one: FamilyMember, other: FamilyMember) -> bool:
     if one.metric != other.metric:
         return False
-    sign = 1 if is_binary(one.metric) else -1
+    sign = 1 if is_higher_better(one.metric) else -1
     assert None not in (one.value, other.value, one.cost, other.cost)  # noqa: S101 (as counted)
     gain, saving = sign * (one.value - other.value), other.cost - one.cost  # type: ignore[operator]
     return gain >= 0 and saving >= 0 and (gain > 0 or saving > 0)

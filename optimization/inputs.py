@@ -10,8 +10,9 @@ from accounts.models import Team
 from models_registry import files
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
-from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, BadItems, EvalItem, read_items
+from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, SIMILARITY, BadItems, EvalItem, read_items
 from optimization.models import OptimizationRun
+from optimization.picture_items import read_picture_set
 from optimization.task_files import documents_of_test, is_task_file, read_task, text_digests
 
 
@@ -64,6 +65,11 @@ def fault_of(row: OptimizationRun) -> str:
     return _few(kinds) or ("" if texts is None else _unfit(texts, digests))
 
 
+def draws_pictures(row: OptimizationRun) -> bool:
+    recipe = row.known_recipe
+    return recipe is not None and recipe.makes == "pictures"
+
+
 def task_of(row: OptimizationRun) -> dict[str, Any] | None:
     """Return the task file that is the run's test set; None: it is a set of items. Raises BadItems and what
     `files.materialise` raises."""
@@ -77,6 +83,10 @@ def _test_items(row: OptimizationRun) -> tuple[list[str], set[str]]:
     if (task := task_of(row)) is not None:
         documents = documents_of_test(task)
         return [task["task"]] * len(documents), text_digests(documents)
+    if draws_pictures(row):
+        found = read_picture_set(test_path(row)).items
+        prompts = [{"prompt": one.prompt} for one in found if one.prompt]
+        return [SIMILARITY] * len(found), text_digests(prompts)
     items = read_items(test_path(row))
     return [one.metric for one in items], {one.digest for one in items}
 

@@ -14,11 +14,28 @@ MOST_BYTES = 64 * 1024 * 1024
 
 Metric = Literal["perplexity", "accuracy"]
 BINARY: frozenset[str] = frozenset({"accuracy", "acc", "acc_norm", "exact_match"})
+DISTANCE, SIMILARITY, SCORER = "distance", "similarity", "score"
+"""Distance of pictures to references, as a multiple of the parent's; likeness to the parent's pictures, up to
+1; what a team's own scorer says, from 0 to 1."""
 
 
 def is_binary(metric: str) -> bool:
-    """Whether its scores are 0 or 1, else nats. Metrics of a task file are `task:metric`."""
-    return metric.rpartition(":")[2] in BINARY
+    """Whether its scores are 0 or 1. Metrics of a task file are `task:metric`."""
+    return _plain(metric) in BINARY
+
+
+def is_share(metric: str) -> bool:
+    """Whether its differences are told in points, else its scores are nats."""
+    return is_binary(metric) or _plain(metric) in {DISTANCE, SIMILARITY, SCORER}
+
+
+def is_higher_better(metric: str) -> bool:
+    """Whether people want more of its value. Scores are always better when they are higher."""
+    return is_share(metric) and _plain(metric) != DISTANCE
+
+
+def _plain(metric: str) -> str:
+    return metric.rpartition(":")[2]
 
 
 class BadItems(Exception):

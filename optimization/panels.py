@@ -11,16 +11,22 @@ from models_registry.models import Version
 from models_registry.panels import PanelPlace, VersionPanel
 from optimization.documents import verdict_document
 from optimization.family import FamilyMember, family_of
-from optimization.items import is_binary
+from optimization.items import is_binary, is_higher_better
 from optimization.models import AccuracyCheck, OptimizationRun
 from optimization.speed import MARGIN
 from optimization.states import ENDED
 
-METRICS: Mapping[str, Any] = {"perplexity": _("Perplexity"), "accuracy": _("Accuracy")}
+METRICS: Mapping[str, Any] = {
+    "perplexity": _("Perplexity"),
+    "accuracy": _("Accuracy"),
+    "similarity": _("Likeness to the parent's pictures"),
+    "distance": _("Distance to the references (parent = 1)"),
+}
 FIGURES: Mapping[str, Any] = {
     "output_rate": _("Throughput"),
     "ttft_p50": _("TTFT p50"),
     "tpot_p50": _("TPOT p50"),
+    "picture_rate": _("Pictures per second"),
 }
 STAGES: Mapping[str, Any] = {
     "loading": _("Loading the model"),
@@ -28,6 +34,10 @@ STAGES: Mapping[str, Any] = {
     "calibrating": _("Calibrating"),
     "measuring": _("Measuring activations"),
     "recovering": _("Recovery training"),
+    "drawing": _("Parent draws training pictures"),
+    "distilling": _("Distilling"),
+    "drawing pictures": _("Parent and child draw in turn"),
+    "comparing pictures": _("Comparing pictures"),
     "verifying": _("Checking the output"),
     "scoring parent": _("Parent answers the test set"),
     "scoring child": _("Child answers the test set"),
@@ -96,7 +106,7 @@ def pareto(members: Sequence[FamilyMember]) -> list[ParetoPoint]:
     """Return accuracy over cost as places of a picture of `WIDTH` by `HEIGHT`; better is higher and left."""
     metric = next((one.metric for one in members if one.metric), "")
     shown = [
-        (one, one.cost, one.value if is_binary(metric) else -one.value)
+        (one, one.cost, one.value if is_higher_better(metric) else -one.value)
         for one in members
         if one.value is not None and one.cost is not None and one.metric == metric
     ]

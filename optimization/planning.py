@@ -1,6 +1,7 @@
 """The outline of a run before anything starts: what it needs, and what stands in its way."""
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,8 @@ NO_DERIVATIVES = re.compile(r"\bnd\b|no-?deriv")
 """In names of licences, such as cc-by-nc-nd-4.0."""
 BATCHING, CONTINUOUS, STATIC = "batching", "continuous", "static"
 """A setting of the transformers engine, and its values."""
+PIPELINE_INDEX = "model_index.json"
+"""Of a pipeline in diffusers' layout."""
 MOST_MARGIN = 50.0
 MOST_GAIN = 100.0
 
@@ -56,8 +59,8 @@ class RunPlan:
     test: tuple[Version, Mapping[str, Any]]
     limits: RunLimits
     benchmark_order: Mapping[str, Any]
-    benchmark: BenchmarkPlan
-    """Of the parent alone: the child takes as long again."""
+    benchmark: BenchmarkPlan | None
+    """Of the parent alone: the child takes as long again. None: the accuracy check takes the times."""
     warnings: Sequence[str] = ()
 
 
@@ -99,6 +102,8 @@ def plan_run(
     }
     values: dict[str, Any] = {}
     if chosen is not None:
+        # Only one engine draws pictures.
+        engine = chosen.engines[0] if chosen.makes == "pictures" else engine
         values, wrong = chosen.values(parameters or {})
         faults |= {f"parameters.{name}": said for name, said in wrong.items()}
         if chosen.needs_calibration and not calibration:
@@ -109,6 +114,9 @@ def plan_run(
             faults["engine"] = _("%(engine)s does not load what %(recipe)s makes. These do: %(engines)s.") % {
                 "engine": engine, "recipe": chosen.name, "engines": ", ".join(chosen.engines)
             }  # fmt: skip
+        if chosen.needs_gpu and shutil.which("nvidia-smi") is None:
+            faults["recipe"] = _("%(recipe)s needs a GPU, and this host has none.") % {"recipe": chosen.name}
+        faults |= _picture_faults(chosen, version, load_of, scenario)
     if compare_batching and engine != "transformers":
         faults["compare_batching"] = _("%(engine)s has no static batching to compare with.") % {
             "engine": engine
@@ -129,7 +137,7 @@ def plan_run(
         "repeats": repeats,
         "gain": gain,
     }
-    benchmark = _benchmark(team, order, [parent])
+    benchmark = None if chosen.makes == "pictures" else _benchmark(team, order, [parent])
     return RunPlan(
         version,
         chosen,
@@ -141,6 +149,26 @@ def plan_run(
         benchmark,
         warnings_about(version),
     )
+
+
+def _picture_faults(
+    recipe: OptimizationRecipe, parent: Version | None, load_of: str, scenario: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Return what does not go together with a recipe for pictures, or with one for texts, by field."""
+    faults = {}
+    is_pipeline = VersionFile.objects.filter(version=parent, path=PIPELINE_INDEX).exists()
+    if parent is not None and is_pipeline != (recipe.makes == "pictures"):
+        said = (
+            _("%(recipe)s is for language models; %(parent)s is a pipeline of diffusers.")
+            if is_pipeline
+            else _("%(recipe)s is for pipelines of diffusers; %(parent)s has no %(file)s.")
+        )
+        faults["recipe"] = said % {"recipe": recipe.name, "parent": parent, "file": PIPELINE_INDEX}
+    if recipe.makes == "pictures" and (load_of or scenario):
+        faults["load_of" if load_of else "scenario"] = _(
+            "The load of pictures is the test set: leave this out."
+        )
+    return faults
 
 
 def benchmark_spec(order: Mapping[str, Any], versions: list[str]) -> dict[str, Any]:

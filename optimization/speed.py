@@ -4,9 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from benchmarks.statistics import RatioEstimate
+from benchmarks.statistics import RatioEstimate, compare
 
-FASTER_IS_HIGHER: Mapping[str, bool] = {"output_rate": True, "ttft_p50": False, "tpot_p50": False}
+FASTER_IS_HIGHER: Mapping[str, bool] = {
+    "output_rate": True,
+    "ttft_p50": False,
+    "tpot_p50": False,
+    "picture_rate": True,
+}
 """Figures that are judged, and whether more of them is better."""
 MARGIN = 0.05
 """Loss that does not count: two deployments of the same version differ by some percent on a busy machine."""
@@ -60,6 +65,13 @@ def ratios_of(
             )
         )
     return found
+
+
+def picture_ratios(seconds: Mapping[str, Sequence[float]]) -> list[SpeedRatio]:
+    """Return the ratio of the rates at which child and parent drew, from seconds per picture in turn."""
+    rates = [[1 / one for one in seconds[side] if one > 0] for side in ("child", "parent")]
+    found = compare(*rates)
+    return ratios_of([(0.0, "picture_rate", found)]) if found else []
 
 
 @dataclass(frozen=True, slots=True)

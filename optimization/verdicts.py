@@ -12,7 +12,7 @@ from common.errors import SlipwayError
 from model_store.backends.base import Ingested
 from models_registry.services.evaluations import FigureInput, evaluate_version
 from optimization.accuracy import AccuracyOutcome, margin_percent
-from optimization.items import is_binary
+from optimization.items import is_higher_better
 from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
 from optimization.planning import ACTOR, BATCHING, CONTINUOUS, STATIC
 from optimization.speed import SpeedRatio, judge_speed, ratios_of
@@ -44,7 +44,7 @@ def accuracy_gate(outcome: AccuracyOutcome) -> tuple[OptimizationState, str]:
 
 
 def _shown(metric: str, value: float) -> str:
-    return f"{value:.1%}" if is_binary(metric) else f"{value:.3g}"
+    return f"{value:.1%}" if is_higher_better(metric) else f"{value:.3g}"
 
 
 def keep_check(row: OptimizationRun, outcome: AccuracyOutcome, held: Ingested, now: datetime) -> None:
@@ -65,7 +65,11 @@ def keep_check(row: OptimizationRun, outcome: AccuracyOutcome, held: Ingested, n
         return
     figures = [
         FigureInput(
-            name=name, value=one.child, dataset=row.test["label"], unit="", is_higher_better=is_binary(name)
+            name=name,
+            value=one.child,
+            dataset=row.test["label"],
+            unit="",
+            is_higher_better=is_higher_better(name),
         )
         for name, one in outcome.results.items()
     ]

@@ -19,7 +19,15 @@ from common.jobs.run import Running, read_json, run
 from optimization.recipes.order import MakingOrder, RecipeRefusal
 from serving.environments import hold
 
-LIBRARIES = ("torch", "transformers", "safetensors", "llmcompressor", "compressed-tensors", "nvidia-modelopt")
+LIBRARIES = (
+    "torch",
+    "transformers",
+    "safetensors",
+    "llmcompressor",
+    "compressed-tensors",
+    "nvidia-modelopt",
+    "diffusers",
+)
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -27,6 +35,8 @@ OFFLINE = {
     # On a busy machine threads that spin while they wait take ten times as long.
     "OMP_WAIT_POLICY": "passive",
 }
+CONFIGS = ("config.json", "model_index.json")
+"""Of a model, or of a pipeline of diffusers."""
 REPORT_EVERY_SECONDS = 0.5
 
 
@@ -69,7 +79,7 @@ def make(running: Running) -> Mapping[str, Any]:
         "libraries": _libraries(),
         "seconds": round(time.monotonic() - began, 2),
         "memory_bytes": _peak_bytes(),
-        "size_bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "size_bytes": sum(path.stat().st_size for path in output.rglob("*") if path.is_file()),
     }
 
 
@@ -86,10 +96,11 @@ def fault_of(directory: Path) -> str:
     import torch
     from safetensors import safe_open
 
-    weights = sorted(directory.glob("*.safetensors"))
-    if not weights or not (directory / "config.json").is_file():
+    weights = sorted(directory.rglob("*.safetensors"))
+    config = next((place for name in CONFIGS if (place := directory / name).is_file()), None)
+    if not weights or config is None:
         return "The recipe has written no config.json or no safetensors file."
-    json.loads((directory / "config.json").read_bytes())
+    json.loads(config.read_bytes())
     for path in weights:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118 (not a mapping)

@@ -1,4 +1,4 @@
-"""Apply a recipe to a tiny random Llama in this environment, load the result, and compare the logits.
+"""Apply a recipe to a tiny random model in this environment, load the result, and compare what both make.
 
 python -m optimization.programs.self_test compressor/fp8-dynamic
 """
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from optimization.programs import picture_self_test as pictures
 from optimization.programs.making import fault_of
 from optimization.recipes import recipes
 from optimization.recipes.order import MakingOrder
@@ -21,29 +22,36 @@ TEXTS = 16
 
 def failure(name: str, directory: Path) -> str:
     """Return why the recipe does not do what it should; empty: it does."""
-    import torch
-
     recipe = recipes()[name]
     source, output = directory / "source", directory / "output"
     output.mkdir()
-    write_model(source)
+    is_of_pictures = recipe.makes == "pictures"
+    (pictures.write_pipeline if is_of_pictures else write_model)(source)
     calibration = directory / "calibration.jsonl"
     draw = random.Random(1)  # noqa: S311 (texts)
     texts = [" ".join(draw.choices(WORDS, k=24)) for _ in range(TEXTS)]
     calibration.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    values, _faults = recipe.values({})
+    values, _faults = recipe.values(recipe.self_test)
     given = calibration if recipe.needs_calibration else None
     order = MakingOrder(source, output, values, seed=0, calibration=given)
     importlib.import_module(recipe.module).make(order, lambda *_: None)
     if fault := fault_of(output):
         return fault
+    error = pictures.error(source, output, values) if is_of_pictures else _error_of_logits(source, output)
+    sys.stdout.write(f"relative error {error:.4f}, at most {recipe.most_error:g}\n")
+    if not error <= recipe.most_error:
+        what = "pictures" if is_of_pictures else "logits"
+        return f"the relative error of the {what} is {error:.3f}, at most {recipe.most_error:g} is right"
+    return ""
+
+
+def _error_of_logits(source: Path, output: Path) -> float:
+    import torch
+
     ids = torch.randint(0, len(WORDS), (4, 24), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
-        before, after = (_loaded(one)(input_ids=ids).logits for one in (source, output))
-    error = float((after - before).norm() / before.norm())
-    if not error <= recipe.most_error:
-        return f"the relative error of the logits is {error:.3f}, at most {recipe.most_error:g} is right"
-    return ""
+        before, after = (_loaded(one)(input_ids=ids).logits.cpu() for one in (source, output))
+    return float((after - before).norm() / before.norm())
 
 
 def _loaded(directory: Path) -> Any:

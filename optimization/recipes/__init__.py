@@ -61,12 +61,17 @@ class OptimizationRecipe:
     parameters: Sequence[RecipeParameter] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     needs_calibration: bool = False
+    makes: Literal["texts", "pictures"] = "texts"
+    """What its models write; pictures: diffusers' layout, and a test set of seeds."""
     engines: Sequence[str] = ()
     """That load its output."""
     memory_factor: float = 3.0
     seconds_per_gb: float = 60.0
     most_error: float = 0.2
     """Largest relative error of a tiny model's logits in the self-test of its environment."""
+    needs_gpu: bool = False
+    self_test: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of its self-test."""
     digest: str = ""
     """Of its data, the programs of its family and the lock."""
 

@@ -52,5 +52,12 @@ class MakingOrder:
                     yield told.get("text") or told["prompt"]
 
 
+def device() -> str:
+    """Return where a recipe computes: the first GPU, else the processor."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 class RecipeRefusal(Exception):
     """The recipe cannot be used on this model; the text says why and what to do."""

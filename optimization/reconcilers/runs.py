@@ -47,6 +47,7 @@ from optimization.reconcilers.making import (
     StoreChild,
     unmade_environment,
 )
+from optimization.speed import picture_ratios
 from optimization.states import ENDED, MOVES, OptimizationState
 from optimization.verdicts import (
     accuracy_gate,
@@ -74,6 +75,12 @@ class StartScoring(StartRunJob):
             module = "optimization.programs.task_scoring"
             given = {**order, "task": task}
             return recipe_job(row, op_key, module, given, environment=row.test_environment)
+        if inputs.draws_pictures(row):
+            steps = row.parameters.get("teacher_steps", row.parameters["steps"])
+            more = {"steps": steps, "guidance": row.parameters.get("guidance", 1.0)}
+            given = {**order, **more, "test": str(inputs.test_path(row))}
+            module = "optimization.programs.picture_scoring"
+            return recipe_job(row, op_key, module, given, environment=row.environment)
         # Our own engine is asked where it will serve, else the library that made the child.
         environment = row.environment if row.benchmark_order["engine"] != "transformers" else ""
         given = {**order, "test": str(inputs.test_path(row))}
@@ -107,7 +114,12 @@ class AwaitScoring(AwaitJob[OptimizationRun]):
         assert outcome is not None  # noqa: S101 (as observed)
         assert held is not None  # noqa: S101
         to, reason = accuracy_gate(outcome)
-        save = {"state_since": now, "reason": reason, "progress": {}, **NEVER_LAUNCHED}
+        save: dict[str, Any] = {}
+        if to == OptimizationState.BENCHMARKING and inputs.draws_pictures(row):
+            ratios = picture_ratios((seen.result or {})["seconds"])
+            to, reason = speed_gate(ratios, float(row.benchmark_order["gain"]))
+            save["speed"] = [one.as_json() for one in ratios]
+        save |= {"state_since": now, "reason": reason, "progress": {}, **NEVER_LAUNCHED}
         if to in ENDED:
             save["ended_at"] = now
         return move(to, note=reason, save=save, write=lambda: keep_check(row, outcome, held, now))

@@ -122,9 +122,13 @@ def load_pipeline(directory: Path, *, device: int) -> Any:
     import torch
     from diffusers import DiffusionPipeline
 
+    from serving.runtime.rounded_networks import rounded_networks
+
     has_gpu = torch.cuda.device_count() > device
     dtype = torch.bfloat16 if has_gpu else torch.float32
-    pipeline = DiffusionPipeline.from_pretrained(directory, dtype=dtype, local_files_only=True)
+    pipeline = DiffusionPipeline.from_pretrained(
+        directory, dtype=dtype, local_files_only=True, **rounded_networks(directory, dtype=dtype)
+    )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to(f"cuda:{device}" if has_gpu else "cpu")
 

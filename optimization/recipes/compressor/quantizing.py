@@ -1,4 +1,4 @@
-"""Quantize by llm-compressor: GPTQ, SmoothQuant, MinMax and FP8, in compressed-tensors' layout."""
+"""Quantize by llm-compressor: AWQ, GPTQ, SmoothQuant, MinMax and FP8, in compressed-tensors' layout."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def make(order: MakingOrder, report: Report) -> dict[str, Any]:
     from llmcompressor import oneshot
     from llmcompressor.modifiers.gptq import GPTQModifier
     from llmcompressor.modifiers.quantization import QuantizationModifier
-    from llmcompressor.modifiers.transform import SmoothQuantModifier
+    from llmcompressor.modifiers.transform import AWQModifier, SmoothQuantModifier
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch.manual_seed(order.seed)
@@ -56,9 +56,11 @@ def make(order: MakingOrder, report: Report) -> dict[str, Any]:
         order.source, local_files_only=True, trust_remote_code=False, use_safetensors=True
     )
     check_groups(model, groups)
-    kinds = {"gptq": GPTQModifier, "nearest": QuantizationModifier}
+    kinds = {"gptq": GPTQModifier, "nearest": QuantizationModifier, "awq": QuantizationModifier}
     cache = {"kv_cache_scheme": KV_CACHE} if parameters.get("kv_cache") else {}
     recipe = [kinds[parameters["method"]](config_groups=groups, ignore=["lm_head"], **cache)]
+    if parameters["method"] == "awq":
+        recipe.insert(0, AWQModifier())
     if strength := parameters.get("smoothing"):
         recipe.insert(0, SmoothQuantModifier(smoothing_strength=strength))
     data: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from optimization.recipes.order import MakingOrder, RecipeRefusal, Report
+from optimization.recipes.order import MakingOrder, RecipeRefusal, Report, device
 from optimization.recipes.texts import token_lists
 
 GROUP = 128
@@ -25,13 +25,17 @@ def make(order: MakingOrder, report: Report) -> dict[str, Any]:
     if "quantization_config" in order.config():
         raise RecipeRefusal("The model is quantized already: choose its parent, which is not.")
     tokenizer = AutoTokenizer.from_pretrained(order.source, local_files_only=True, trust_remote_code=False)
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        order.source, local_files_only=True, trust_remote_code=False, use_safetensors=True
-    ).eval()
+    model: Any = (
+        AutoModelForCausalLM.from_pretrained(
+            order.source, local_files_only=True, trust_remote_code=False, use_safetensors=True
+        )
+        .eval()
+        .to(device())
+    )
     widths = {one.in_features for one in model.modules() if isinstance(one, torch.nn.Linear)}
     if scheme == "int4-awq" and (wrong := sorted(width for width in widths if width % GROUP)):
         raise RecipeRefusal(f"Groups of {GROUP} do not divide layers of {', '.join(map(str, wrong))} inputs.")
-    texts = [torch.tensor([ids]) for ids in token_lists(order, tokenizer)]
+    texts = [torch.tensor([ids], device=device()) for ids in token_lists(order, tokenizer)]
 
     def calibrate(wrapped: Any) -> None:
         with torch.inference_mode():
