@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from clusters.backends.embedded.mps import MpsClient, MpsControl, MpsFailed
@@ -86,39 +87,42 @@ class Loops:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.mps", description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--cpu", action="store_true", help="try the script without a GPU")
-    is_cpu = parser.parse_args().cpu
-    device, seconds, size = ("cpu", 0.5, 256) if is_cpu else ("cuda", SECONDS, SIZE)
+    chosen = parser.parse_args()
+    if unknown := set(chosen.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    is_cpu = chosen.cpu
+    device, size = ("cpu", 256) if is_cpu else ("cuda", SIZE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print("control program:", MpsControl.program())
     with tempfile.TemporaryDirectory(prefix="mps-") as directory:
         control = MpsControl(Path(directory))
-        alone = Loops(device, size, {})
         try:
-            rate = alone.rates(alone.begin(seconds))[0]
-            print(f"alone, without MPS: {rate:,.0f} products/s")
             begun = time.monotonic()
             control.start()
             print(f"daemon: started in {time.monotonic() - begun:.2f} s")
-            _shares(control, device, seconds, size)
-            for part in (_memory, _termination, _end):
+            for name in chosen.parts:
                 try:
-                    part(control, device, size)
+                    PARTS[name](control, device, size)
                 except (MpsFailed, subprocess.SubprocessError) as error:
-                    print(f"{part.__name__}: {error}")
+                    print(f"{name}: {error}")
         except MpsFailed as error:
             print(error)
             return 1
         finally:
-            alone.close()
             if control.program():
                 control.end()
+                print(f"ended; runs: {control.is_running()}")
     return 0
 
 
-def _shares(control: MpsControl, device: str, seconds: float, size: int) -> None:
+def _shares(control: MpsControl, device: str, size: int) -> None:
+    seconds = SECONDS if device == "cuda" else 0.5
+    alone = Loops(device, size, {})
     loops = Loops(device, size, control.environment)
     try:
+        print(f"alone, without MPS: {alone.rates(alone.begin(seconds))[0]:,.0f} products/s")
         whole = loops.rates(loops.begin(seconds))[0]
         print(f"alone, by MPS, 100 %: {whole:,.0f} products/s")
         for share in (25, 75):
@@ -133,6 +137,7 @@ def _shares(control: MpsControl, device: str, seconds: float, size: int) -> None
         both = loops.rates(loops.begin(seconds), loops.begin(seconds))
         print(f"together, no shares: {both[0] / whole:.2f} and {both[1] / whole:.2f} of 100 %")
     finally:
+        alone.close()
         loops.close()
 
 
@@ -151,26 +156,48 @@ def _memory(control: MpsControl, device: str, _size: int) -> None:
 
 
 def _termination(control: MpsControl, device: str, size: int) -> None:
-    loops = Loops(device, size, control.environment)
-    try:
-        first, second = loops.begin(60), loops.begin(3)
-        for one in (first, second):
-            loops.go(one)
-        clients = control.clients()
-        print(f"clients: {len(clients)}; ours: {sorted({first.pid, second.pid})}; listed: {clients}")
-        wanted = next((one for one in clients if one.pid == first.pid), MpsClient(0, first.pid))
-        begun = time.monotonic()
-        control.terminate(wanted)
+    """One of two clients ends while it works, while it waits, or by a kill: how the other goes on."""
+    for way in ("terminated at work", "terminated idle", "killed at work"):
+        loops = Loops(device, size, control.environment)
         try:
-            _, errors = first.communicate(timeout=20)
-            ended = f"ended after {time.monotonic() - begun:.1f} s, exit {first.returncode}"
-            print(f"terminated: {ended}: {''.join(errors.strip().splitlines()[-1:])[:300]}")
-        except subprocess.TimeoutExpired:
-            print("terminated: its process still runs after 20 s")
-        out, _ = second.communicate(timeout=60)
-        print(f"its neighbour: exit {second.returncode}, {out.strip()} products/s")
-    finally:
-        loops.close()
+            first, second = loops.begin(60), loops.begin(4)
+            loops.go(second)
+            if way != "terminated idle":
+                loops.go(first)
+            time.sleep(1)
+            clients = control.clients()
+            wanted = next((one for one in clients if one.pid == first.pid), MpsClient(0, first.pid))
+            if way == "killed at work":
+                first.kill()
+            else:
+                print(f"{way}: {len(clients)} clients; says {control.terminate(wanted)!r}")
+            if way == "terminated idle":
+                time.sleep(1)
+                with suppress(BrokenPipeError):
+                    loops.go(first)
+            _tell(f"{way}: it", first)
+            _tell(f"{way}: its neighbour", second)
+            print(f"{way}: server {control.ask(f'get_server_status {wanted.server}')}")
+            later = loops.begin(1)
+            print(f"{way}: a client that begins later makes {loops.rates(later)[0]:,.0f} products/s")
+        except (MpsFailed, subprocess.SubprocessError, ValueError, OSError) as error:
+            print(f"{way}: {error}")
+        finally:
+            loops.close()
+    for name in ("control.log", "server.log"):
+        log = Path(control.environment["CUDA_MPS_LOG_DIRECTORY"]) / name
+        if log.exists():
+            print(name, *log.read_text().splitlines()[-40:], sep="\n  ")
+
+
+def _tell(who: str, process: subprocess.Popen[str]) -> None:
+    try:
+        out, errors = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        print(f"{who}: still runs after 20 s")
+        return
+    said = [line for line in errors.strip().splitlines() if "rror" in line][-2:]
+    print(f"{who}: exit {process.returncode}, {out.strip() or '-'} products/s {said}")
 
 
 def _end(control: MpsControl, device: str, size: int) -> None:
@@ -184,6 +211,9 @@ def _end(control: MpsControl, device: str, size: int) -> None:
         print(f"end with a client at work: {time.monotonic() - begun:.1f} s; runs: {control.is_running()}")
     finally:
         loops.close()
+
+
+PARTS = {"shares": _shares, "memory": _memory, "termination": _termination, "end": _end}
 
 
 if __name__ == "__main__":

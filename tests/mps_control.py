@@ -48,6 +48,8 @@ def answer(words: list[str], state: dict[str, str]) -> str:
             state[card] = limit
         case ["get_default_device_pinned_mem_limit", card]:
             return state.get(card, "")
+        case ["get_server_status", _server]:
+            return "ACTIVE"
         case ["get_server_list"]:
             return str(SERVER) if clients() else ""
         case ["get_client_list", _server]:

@@ -13,6 +13,8 @@ from capacity.planning.errors import PlanningError
 
 MOST_CLIENTS = 48
 """Processes that one card takes, from Volta on."""
+MOST_EQUAL = 32
+"""Equal shares of a card: the daemon tells them apart by its default percentage, to a tenth."""
 PROFILE = "mps"
 MEMORY_MIB = {
     "T4": 15_360,
@@ -70,7 +72,7 @@ def equal_shares(memory_mib: int, needs: Iterable[SliceNeed]) -> tuple[MpsShare,
     machine alike."""
     wanted = list(needs)
     largest = max(wanted, key=lambda need: max(need.share, need.memory_mib / memory_mib))
-    part = max(largest.share, largest.memory_mib / memory_mib, 1 / MOST_CLIENTS)
+    part = max(largest.share, largest.memory_mib / memory_mib, 1 / MOST_EQUAL)
     count = int(round(1 / part, 6))
     if count < 2:
         raise PlanningError(

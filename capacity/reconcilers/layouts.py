@@ -15,6 +15,7 @@ from capacity.services.workloads import ask_to_give_way
 from capacity.states import LAYOUT_MOVES, CardSharing, LayoutState
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.configured import backend_of
+from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import MIG_CONFIG, MIG_STATE, OperationUnsupported
 from clusters.draining.options import DrainOptions
 from clusters.errors import NodeBusy, OperationNotAllowed
@@ -90,7 +91,7 @@ def node_of(row: CardLayout) -> Node | None:
 
 
 class DrainCard(LayoutStep):
-    """Workloads that hold a declared card give way; pods on GPUs of a machine of a cluster are drained."""
+    """Workloads that are processes of a host give way; a machine that is seen is drained of pods on GPUs."""
 
     name = "drain-card"
     limit = timedelta(hours=1)
@@ -102,9 +103,9 @@ class DrainCard(LayoutStep):
     def act(self, row: CardLayout, operation: Operation) -> None:
         if CapacityStop.now().is_on:
             return
+        for workload in self._processes(row):
+            ask_to_give_way(workload, since=row.created_at, now=operation.at)
         if row.is_simulated:
-            for workload in self._holders(row):
-                ask_to_give_way(workload, since=row.created_at, now=operation.at)
             return
         node = node_of(row)
         if node is None:
@@ -123,9 +124,9 @@ class DrainCard(LayoutStep):
     def observe(self, row: CardLayout, operation: Operation) -> LayoutLook:
         if why := self._refusal or self.stopped():
             return LayoutLook(False, why)
-        if row.is_simulated:
-            holders = self._holders(row)
-            kept = next((one for one in holders if one.refused_at and one.refused_at >= row.created_at), None)
+        holders = self._processes(row)
+        kept = next((one for one in holders if one.refused_at and one.refused_at >= row.created_at), None)
+        if holders or row.is_simulated:
             return LayoutLook(not holders, f"{kept}: {kept.problem}" if kept else "")
         drain = Drain.objects.filter(op_key=_key(row)).first()
         if drain is None or drain.state in UNDER_WAY:
@@ -134,10 +135,13 @@ class DrainCard(LayoutStep):
             return LayoutLook(True)
         return LayoutLook(False, drain.problem or str(drain.get_state_display()))
 
-    def _holders(self, row: CardLayout) -> list[Workload]:
-        held = Allocation.objects.filter(
-            cluster=row.pool.cluster_id, machine=row.machine, card__in=[row.card]
-        )
+    def _processes(self, row: CardLayout) -> list[Workload]:
+        """Return the workloads on its cards that no drain reaches; those of Kubernetes are pods."""
+        if not abilities_of(row.pool.cluster.kind).runs_on_host:
+            return []
+        held = Allocation.objects.filter(cluster=row.pool.cluster_id, machine=row.machine)
+        if row.card is not None:
+            held = held.filter(card=row.card)
         rows = held.select_related("workload__pool__cluster")
         return [one.workload for one in rows if one.workload is not None]
 

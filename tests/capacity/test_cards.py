@@ -14,6 +14,8 @@ from capacity.planning.lending import CardGrant
 from capacity.reconcilers import CardLayoutReconciler
 from capacity.reconcilers.workloads import WorkloadReconciler
 from capacity.services.workloads import grant_cards, submit_workload
+from clusters.backends.base import ObservedNode
+from clusters.backends.fake import FakeClusterBackend
 from clusters.backends.fake_workloads import FakeWorkloads
 from clusters.models import Cluster, Deployment, Drain, Node
 from clusters.reconcilers.clusters import ClusterReconciler
@@ -22,7 +24,7 @@ from clusters.reconcilers.nodes import NodeReconciler
 from kube.fake.controllers import device_plugin
 from kube.resources import NODES
 from tests.cast import SYSTEM, api, client_of, person, team
-from tests.clusters.world import version_of
+from tests.clusters.world import gpu_of, version_of
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.crash.harness import Clock, worker
 
@@ -59,11 +61,11 @@ class Declared:
             kernel.sweep()
             self.clock.pass_(timedelta(seconds=1))
 
-    def hold(self, card: int) -> Any:
+    def hold(self, card: int, *, machine: str = "h100s") -> Any:
         row = submit_workload(
             actor=SYSTEM, team=self.pool.team, name="train", pool=self.pool, cards=1, command=["train"]
         )
-        assert grant_cards(row, CardGrant(str(row.pk), "h100s", (card,)), now=self.clock())
+        assert grant_cards(row, CardGrant(str(row.pk), machine, (card,)), now=self.clock())
         self.pass_(4)
         return row
 
@@ -311,6 +313,44 @@ def test_the_device_plugin_shares_a_drained_machine_by_mps_and_undo_makes_it_who
     assert back.state == "applied", back.problem
     assert operated.offered() == {"nvidia.com/gpu": "8"}
     assert "nvidia.com/device-plugin.config" not in operated.labels()
+
+
+def test_processes_on_the_cards_of_this_machine_give_way_before_mps_divides_them() -> None:
+    """The machine itself, and no declared one: a backend in memory stands for it."""
+    here = FakeClusterBackend()
+    (seen,) = [one for one in here.nodes() if isinstance(one, ObservedNode)]
+    scene = Declared()
+    node = Node.objects.create(
+        cluster=scene.pool.cluster,
+        uid=seen.uid,
+        name=seen.name,
+        labels={"pool": "real"},
+        seen_at=timezone.now(),
+    )
+    gpu_of(node, name="NVIDIA L4", memory_bytes=23_034 * 2**20)
+    services.change_pool(scene.pool, actor=SYSTEM, inventory=[], selector={"pool": "real"})
+    holder = scene.hold(0, machine=seen.name)
+    row = scene.set(BERT, card=None, machine=seen.name, sharing="mps", drain=True)
+    assert (row.config, len(row.instances)) == ("mps-2", 2)
+
+    def backend(_cluster: Cluster) -> Any:
+        return here
+
+    kernel = worker(
+        [
+            DrainReconciler(backend), CardLayoutReconciler(backend), NodeReconciler(backend),
+            WorkloadReconciler(lambda _cluster: scene.runs),
+        ],
+        scene.clock,
+    )  # fmt: skip
+    for _ in range(40):
+        kernel.sweep()
+        scene.clock.pass_(timedelta(seconds=1))
+    row.refresh_from_db()
+    holder.refresh_from_db()
+    assert (row.state, row.problem, here.node_operations.mps) == ("applied", "", 2)
+    assert holder.state == "queued"
+    assert holder.checkpoint_at is not None, "it lost nothing"
 
 
 def test_shares_that_the_device_plugin_has_no_configuration_for_leave_the_machine_cordoned(

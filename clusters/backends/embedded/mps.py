@@ -90,10 +90,10 @@ class MpsControl:
             for client in _numbers(self.ask(f"get_client_list {server}"))
         ]
 
-    def terminate(self, client: MpsClient) -> None:
-        """End a client with its outstanding work; a kill would leave its neighbours undefined. Raises
-        MpsFailed."""
-        self.ask(f"terminate_client {client.server} {client.pid}")
+    def terminate(self, client: MpsClient) -> str:
+        """End the outstanding work of a client, and return what is said of it. A kill would leave its
+        neighbours undefined. Raises MpsFailed."""
+        return self.ask(f"terminate_client {client.server} {client.pid}")
 
     def end(self) -> None:
         """Terminate the clients, wait until they are gone, and end the daemon. Raises MpsFailed."""
@@ -110,6 +110,8 @@ class MpsControl:
                 raise MpsFailed(f"Clients of MPS did not end within {ENDED_WITHIN_SECONDS:g} s: {pids}.")
             time.sleep(0.2)
         self.ask("quit")
+        while self.is_running() and time.monotonic() < deadline:
+            time.sleep(0.2)
 
     def ask(self, command: str) -> str:
         """Raises MpsFailed."""
