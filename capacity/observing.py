@@ -14,6 +14,7 @@ from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
 from capacity.states import CapacityPlanKind, Granularity
+from capacity.switch_times import switch_time
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
 from clusters.states import GONE
@@ -21,7 +22,6 @@ from gateway import selectors as gateways
 from gateway.errors import UnknownRoute
 from gpu_health import selectors as health
 
-UNMEASURED_SWITCH_SECONDS = 60.0
 MEAN_SECONDS = 60.0
 QUEUE_KNOWN_SECONDS = 60.0
 """For which the last look at a queue says what waits there."""
@@ -149,7 +149,7 @@ def _seen(
     now: datetime,
     whole: WholeMachines | None,
 ) -> SeenService:
-    law = law_with(switch_time(member), active_law(member))
+    law = law_with(switch_time(member, stable), active_law(member))
     look = ServiceLook(member.service, stable, target=law.target)
     before = Remembered.of(member.memory)
     deployment = living.get(stable)
@@ -229,10 +229,6 @@ def _demand(
     limit = max(guarantee, have if look.held else member.limit)
     wanted = ceil(look.wanted / each)
     return Demand(member.service, guarantee, limit, member.weight, base / each, wanted, have)
-
-
-def switch_time(member: PoolMember) -> float:
-    return UNMEASURED_SWITCH_SECONDS if member.switch_seconds is None else member.switch_seconds
 
 
 def stable_target(service: str) -> str:

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from capacity.models import ServiceQueue
-from capacity.observing import stable_target, switch_time
+from capacity.observing import stable_target
 from capacity.planning.backlog import QueueDecision, QueueMemory, QueueState, recommend_for_queue
 from capacity.planning.errors import PlanningError
 from capacity.queues.base import QueueAddress, QueueSilent, QueueSource
 from capacity.queues.jobs import JobsOfDeployment
 from capacity.queues.kinds import KINDS
 from capacity.states import QueueKind
+from capacity.switch_times import switch_time
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot
 from common.sealed import CannotUnseal, unseal
@@ -58,8 +59,8 @@ def look_at_queue(row: ServiceQueue, now: datetime) -> SeenQueue:
             sample.arrived,
             ready=deployment.load.ready if deployment else 0,
             starting=max(0, deployment.row.replicas - deployment.load.ready) if deployment else 0,
-            start_seconds=switch_time(member),
-            most=min(member.limit, member.pool.workers),
+            start_seconds=switch_time(member, target),
+            most=member.most_workers,
             declared_item_seconds=row.item_seconds,
             deadline=row.deadline.timestamp() if row.deadline else None,
         )

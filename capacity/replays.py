@@ -7,10 +7,11 @@ from typing import Any
 
 from capacity.errors import InvalidPool
 from capacity.models import PoolMember, ServiceLoad, active_law
-from capacity.observing import switch_time
+from capacity.observing import stable_target
 from capacity.planning.errors import PlanningError
 from capacity.planning.policies import law_with
 from capacity.planning.replay import LoadPoint, Replay, replay
+from capacity.switch_times import switch_time
 from common import clock
 
 LONGEST_HOURS = 168
@@ -33,7 +34,7 @@ def replay_policy(
     force. Raises InvalidPool naming the field.
     """
     given = [LoadPoint(at, load) for at, load in points] or recorded(member, hours)
-    switch = switch_time(member)
+    switch = switch_time(member, stable_target(member.service))
     try:
         present, proposed = (
             replay(
@@ -41,7 +42,7 @@ def replay_policy(
                 given,
                 switch_seconds=switch,
                 least=member.guarantee,
-                most=max(1, min(member.limit, member.pool.workers)),
+                most=max(1, member.most_workers),
             )
             for one in (active_law(member), law)
         )

@@ -3,6 +3,7 @@ from capacity.models.groups import ServiceGroups as ServiceGroups
 from capacity.models.layouts import CardLayout as CardLayout
 from capacity.models.policies import ScalingPolicy as ScalingPolicy
 from capacity.models.policies import ServiceLoad as ServiceLoad
+from capacity.models.policies import SwitchTime as SwitchTime
 from capacity.models.policies import active_law as active_law
 from capacity.models.pools import CapacityPlan as CapacityPlan
 from capacity.models.pools import CapacityStop as CapacityStop

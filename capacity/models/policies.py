@@ -62,6 +62,24 @@ class ServiceLoad(models.Model):
         return f"{self.at:%H:%M}"
 
 
+class SwitchTime(models.Model):
+    """Times of a model on a kind of machine, smoothed over the last plans; None: not measured."""
+
+    model = models.ForeignKey("models_registry.Model", on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=100)
+    """Name of its GPUs, or `CPU`."""
+    drain_seconds = models.FloatField(null=True)
+    """From the order to give a worker away until it is gone."""
+    start_seconds = models.FloatField(null=True)
+    """From the order of a worker until it has loaded its files and answers."""
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["model", "kind"], name="one_switch_time")]
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.kind}"
+
+
 def active_law(member: PoolMember) -> dict[str, Any]:
     """Return what the policy in force sets; empty where there is none."""
     row = ScalingPolicy.objects.filter(member=member).order_by("-number").first()

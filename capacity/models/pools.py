@@ -118,6 +118,13 @@ class PoolMember(models.Model):
     def __str__(self) -> str:
         return self.service
 
+    @property
+    def most_workers(self) -> int:
+        """Workers that it could have by its limit; whole machines hold as many as their cards allow."""
+        if self.pool.granularity == Granularity.MACHINE:
+            return MAX_REPLICAS
+        return min(self.limit, self.pool.workers)
+
 
 class PlanRows(TeamOwned["CapacityPlan"]):
     team_path = "pool__team"

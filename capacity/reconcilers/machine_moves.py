@@ -1,15 +1,14 @@
 """Steps of plans that move whole machines between services: drain, relabel, start workers there."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 
 from capacity.machines import SERVICE_LABEL, ServiceMachine, service_machines
 from capacity.models import CapacityPlan, CapacityStop
-from capacity.reconcilers.worker_moves import ACTOR, AcquireWorkers, ReleaseWorkers, ScaleLook
+from capacity.reconcilers.worker_moves import ACTOR, START_LIMIT, AcquireWorkers, ReleaseWorkers, ScaleLook
 from capacity.services.machines import hand_over
-from capacity.states import CapacityPlanState
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.draining.options import DrainOptions
@@ -20,8 +19,10 @@ from clusters.services.node_orders import label_node
 from clusters.services.nodes import uncordon_node
 from clusters.states import UNDER_WAY, DrainState
 from common.errors import Unavailable
-from common.reconcile import Operation, StepOutcome, move
+from common.reconcile import Operation
 
+DRAINED_WITHIN = START_LIMIT - timedelta(minutes=1)
+"""A drain that is late says which pods are left, and why, before the plan is late."""
 BackendOf = Callable[[Cluster], ClusterBackend]
 
 
@@ -63,7 +64,9 @@ class ReleaseMachines(ReleaseWorkers):
         if self._refusal or CapacityStop.now().is_on:
             return
         for name in _given(row):
-            options = DrainOptions(gpu_pods_only=True, replace_seconds=0)
+            options = DrainOptions(
+                gpu_pods_only=True, replace_seconds=0, within_seconds=int(DRAINED_WITHIN.total_seconds())
+            )
             try:
                 drain_node(
                     actor=ACTOR, node=machines[name].node, reason=str(row), options=options,
@@ -96,12 +99,8 @@ class ReleaseMachines(ReleaseWorkers):
             except DrainEnded:
                 continue
 
-    def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
-        return move(
-            CapacityPlanState.ACQUIRING,
-            save={"state_since": now},
-            write=lambda: hand_over(row.pool, row.changes, now),
-        )
+    def released(self, row: CapacityPlan, now: datetime) -> None:
+        hand_over(row.pool, row.changes, now)
 
 
 def _why(drain: Drain) -> str:

@@ -14,6 +14,7 @@ from capacity.models import CapacityPlan, CapacityStop, PoolMember
 from capacity.planning.learning import learned
 from capacity.reconcilers.card_moves import ended
 from capacity.states import CapacityPlanState
+from capacity.switch_times import kinds_of_newest, record_switch
 from clusters import selectors as fleet
 from clusters.errors import DeploymentGone, DeploymentMissing
 from clusters.services.deployments import scale_deployment
@@ -83,6 +84,10 @@ class Scale(Step[CapacityPlan]):
         return wait(SOON)
 
 
+def _took(row: CapacityPlan, now: datetime) -> float:
+    return (now - row.state_since).total_seconds()
+
+
 def _foreign_scale(changes: list[dict[str, Any]]) -> str:
     """Say who has set the workers of a service past Slipway; empty: nobody."""
     for change in changes:
@@ -122,7 +127,16 @@ class ReleaseWorkers(Scale):
         return all(name in now and now[name].load.workers <= count for name, count in counts.items())
 
     def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
-        return move(CapacityPlanState.ACQUIRING, save={"state_since": now})
+        def write() -> None:
+            for change in self.chosen(row):
+                kinds = kinds_of_newest(change["deployment"], change["before"])
+                record_switch(change["deployment"], kinds, drain_seconds=_took(row, now))
+            self.released(row, now)
+
+        return move(CapacityPlanState.ACQUIRING, save={"state_since": now}, write=write)
+
+    def released(self, row: CapacityPlan, now: datetime) -> None:
+        """Write what follows once the workers are gone, in the transaction of the step."""
 
 
 class AcquireWorkers(Scale):
@@ -139,10 +153,13 @@ class AcquireWorkers(Scale):
         return all(name in seen and seen[name].ready >= count for name, count in counts.items())
 
     def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
-        took = (now - row.state_since).total_seconds()
+        took = _took(row, now)
 
         def write() -> None:
             for change in self.chosen(row):
+                new = change["after"] - change["before"]
+                kinds = kinds_of_newest(change["deployment"], new)
+                record_switch(change["deployment"], kinds, start_seconds=took)
                 for one in PoolMember.objects.filter(service=change["service"]):
                     one.switch_seconds = learned(one.switch_seconds, took)
                     one.moved_at = now

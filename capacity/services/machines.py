@@ -21,7 +21,10 @@ def record_machines(pool: Pool, now: datetime) -> None:
     if pool.plans.filter(state__in=RUNNING).exists():
         return
     members = set(pool.memberships.values_list("service", flat=True))
-    for machine in service_machines(pool):
+    machines = service_machines(pool)
+    there = [machine.name for machine in machines]
+    Allocation.objects.filter(lender=pool, worker="").exclude(service="").exclude(machine__in=there).delete()
+    for machine in machines:
         label = machine.node.labels.get(SERVICE_LABEL, "")
         wanted = label if label in members else ""
         rows = _whole(pool, machine.name)
@@ -72,7 +75,10 @@ def record_workers(machines: Iterable[PoolMachineCards], now: datetime) -> None:
         return
     cluster = chosen[0].pool.cluster
     seen = gpus_of_workers(cluster, [machine.name for machine in chosen])
-    rows = Allocation.objects.filter(cluster=cluster, machine__in=[machine.name for machine in chosen])
+    there = [machine.name for machine in chosen]
+    lost = Allocation.objects.filter(cluster=cluster, lender=chosen[0].pool).exclude(worker="")
+    lost.exclude(machine__in=there).delete()
+    rows = Allocation.objects.filter(cluster=cluster, machine__in=there)
     with transaction.atomic():
         living = Q(pk=None)
         for uid, (_service, machine, _cards) in seen.items():

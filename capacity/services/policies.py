@@ -11,10 +11,10 @@ from accounts.services.rights import require
 from accounts.states import Right
 from capacity.errors import InvalidPool
 from capacity.models import PoolMember, ScalingPolicy, ServiceLoad
-from capacity.observing import UNMEASURED_SWITCH_SECONDS
 from capacity.planning.errors import PlanningError
 from capacity.planning.policies import law_with
 from capacity.states import PoolMode
+from capacity.switch_times import UNMEASURED_SWITCH_SECONDS
 from common import audit
 from common.actor import Actor
 from common.live.touch import touch

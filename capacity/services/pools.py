@@ -197,7 +197,7 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
     with transaction.atomic():
         proposed = row.pool.plans.filter(state=S.PROPOSED)
         for other in proposed:
-            kernel.interrupt(other, to=S.SUPERSEDED, ended_at=clock.now(), next_at=None)
+            kernel.interrupt(other, to=S.SUPERSEDED, ended_at=clock.now())
         try:
             with transaction.atomic():
                 made = CapacityPlan.objects.create(

@@ -12,9 +12,10 @@ from capacity import selectors, services
 from capacity.charts import replay_chart
 from capacity.forms import ScalingPolicyForm
 from capacity.models import active_law
-from capacity.observing import switch_time
+from capacity.observing import stable_target
 from capacity.planning.policies import law_with
 from capacity.replays import PolicyReplay, replay_policy
+from capacity.switch_times import switch_time, times_of
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
@@ -41,12 +42,14 @@ def policy_page(request: HttpRequest, pk: int, service: str) -> HttpResponse:
             replay, status = replay_policy(member, law, hours=hours or 24), 200
         except SlipwayError as error:
             blame(form, error)
+    target = stable_target(service)
     context = {
         "pool": pool,
         "member": member,
         "form": form,
-        "law": law_with(switch_time(member), active_law(member)),
-        "switch_seconds": switch_time(member),
+        "law": law_with(switch_time(member, target), active_law(member)),
+        "switch_seconds": switch_time(member, target),
+        "switch_times": times_of(target),
         "policies": selectors.policies(member),
         "replay": replay,
         "chart": replay_chart(replay) if replay else None,

@@ -26,9 +26,11 @@ LABEL = "slipway.io/service"
 
 
 class Machines(Shared):
-    """Four machines of 8 GPUs: two of `chat`, two of `code`, each with two workers of 4 GPUs."""
+    """Four machines of 8 GPUs: two of `chat`, two of `code`, each with two workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gpus: int = 4) -> None:
+        self.gpus = gpus
+        """Of each worker."""
         self.rig = KubernetesRig(machines=4)
         self.rig.label("pool", "serving")
         for index, service in enumerate(("chat", "chat", "code", "code")):
@@ -55,7 +57,7 @@ class Machines(Shared):
 
     def deployment(self, service: str, **pod: Any) -> Deployment:
         return self.scene.deployment(
-            f"{service}-v1", service=service, replicas=4, resources={"gpus_per_worker": 4},
+            f"{service}-v1", service=service, replicas=4, resources={"gpus_per_worker": self.gpus},
             pod={"node_selector": {LABEL: service}, **pod},
         )  # fmt: skip
 

@@ -7,19 +7,20 @@ import orjson
 import pytest
 import redis
 from django.conf import settings as django_settings
+from django.db.models import Q
 from django.utils import timezone
 
 from capacity import services
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
-from capacity.models import CapacityPlan, Pool, PoolMember
+from capacity.models import CapacityPlan, Pool, PoolMember, SwitchTime
 from capacity.observing import look_at
 from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler
-from clusters.models import Deployment
+from clusters.models import Deployment, Node
 from common.live import shared
 from gateway.models import Gateway, Route
 from releases.models import Service
 from tests.cast import SYSTEM, api, client_of, person
-from tests.clusters.world import Scene
+from tests.clusters.world import Scene, gpu_of, node_of
 from tests.crash.harness import worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -121,11 +122,33 @@ def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_po
     assert shared_pool.workers() == {"chat": 4, "code": 2}
     assert Service.objects.get(name="chat").replicas == 4, "the next release starts as many"
     assert PoolMember.objects.get(service="chat").switch_seconds is not None
+    measured = SwitchTime.objects.get()
+    assert (str(measured.model), measured.kind) == ("story", "CPU"), "by model and kind of machine"
+    assert None not in (measured.drain_seconds, measured.start_seconds)
 
     services.undo_plan(plan, actor=SYSTEM)
     shared_pool.pass_(30)
     plan.refresh_from_db()
     assert (plan.state, shared_pool.workers()) == ("undone", {"chat": 3, "code": 3})
+
+
+def test_headroom_follows_from_the_kind_of_machine_that_would_be_started(shared_pool: Shared) -> None:
+    shared_pool.scene.pass_(2)
+    slow, fast = (node_of(shared_pool.scene.cluster, name) for name in ("slow", "fast"))
+    gpu_of(slow, name="L4"), gpu_of(fast, name="H200")
+    Node.objects.filter(pk__in=(slow.pk, fast.pk)).update(allocatable={"gpu": 8})
+    model = shared_pool.scene.version.model
+    SwitchTime.objects.create(model=model, kind="L4", start_seconds=180.0)
+    SwitchTime.objects.create(model=model, kind="H200", start_seconds=10.0)
+
+    def target(closed: Node) -> float:
+        Node.objects.update(is_cordoned=False)
+        Node.objects.filter(Q(pk=closed.pk) | ~Q(name__in=("slow", "fast"))).update(is_cordoned=True)
+        shared_pool.beat()
+        return look_at(Pool.objects.get(), shared_pool.scene.clock()).looks[0].target
+
+    assert target(closed=fast) == pytest.approx(0.70)
+    assert target(closed=slow) == pytest.approx(0.87)
 
 
 def test_an_idle_service_gives_workers_away_only_after_the_hold(shared_pool: Shared) -> None:
