@@ -13,7 +13,7 @@ from graphs.following import ACTOR
 from graphs.models import Graph
 from graphs.workers import GraphWorker, ask, worker_named, workers_of
 
-REPORTED = ("digest", "code", "machine", "tasks")
+REPORTED = ("digest", "code", "machine", "driver", "tasks")
 
 
 def advance_profile(graph: Graph, check: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ def _followed(graph: Graph, order: dict[str, Any]) -> dict[str, Any]:
         return order
     if seen["state"] != "done":
         return {**order, "state": "failed", "reason": seen["problem"] or _("The worker was started anew.")}
-    report = {name: seen["report"][name] for name in REPORTED}
+    report = {name: value for name, value in seen["report"].items() if name in REPORTED}
     try:
         services.record_profile(graph, actor=ACTOR, **report)
     except SlipwayError as error:

@@ -72,6 +72,17 @@ def _taken(torch: Any) -> int:
         return int(whole - free)
 
 
+def driver_version() -> str:
+    """Return the version of the cards' driver; empty where none says it."""
+    try:
+        library = import_module("pynvml")
+        library.nvmlInit()
+        said = library.nvmlSystemGetDriverVersion()
+    except Exception:  # of the library, which may be missing or refuse
+        return ""
+    return said if isinstance(said, str) else said.decode()
+
+
 def covered(ranges: Iterable[tuple[float, float]]) -> float:
     """Return the length of the union of ranges: streams side by side take the card once."""
     total, end = 0.0, float("-inf")

@@ -23,7 +23,7 @@ from serving.graphs.encoding import decode_named
 from serving.graphs.errors import GraphError, ItemFailed
 from serving.graphs.loading import load_graph
 from serving.graphs.offline import items_of
-from serving.graphs.profile_cards import MeasuredCard
+from serving.graphs.profile_cards import MeasuredCard, driver_version
 from serving.graphs.profile_neighbours import neighbours, shared_out
 from serving.graphs.program import Graph
 from serving.graphs.serial import SerialRun, call_alone, look_up
@@ -127,6 +127,7 @@ def profile(file: Path, source: Path, *, device: str = "cpu", beside: int | None
         "digest": graph.description.digest,
         "code": hashlib.sha256(file.read_bytes()).hexdigest(),
         "machine": machine,
+        "driver": driver_version() if machine["cards"] else "",
         "tasks": [asdict(one) for one in tasks],
     }
 

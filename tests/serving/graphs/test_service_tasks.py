@@ -1,4 +1,4 @@
-"""Tasks that are released services: their calls go through the gateway, which a small HTTP server plays."""
+"""Tasks that are released services: their calls go through an HTTP server as the gateway, or a real Envoy."""
 
 import asyncio
 import contextlib
@@ -6,17 +6,23 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from common.fence import Fence
+from gateway.routes import RouteSpec, WorkerEndpoint
+from perf.envoy_stack import STABLE, EnvoyStack
 from serving.graphs.executor import GraphExecutor
 from serving.graphs.profiling import profile
 from serving.graphs.serial import SerialRun
 from serving.graphs.service_calls import GATEWAY_URL
 from slipway import graph
+from tests.patience import eventually
+from tests.serving.runtime.rig import service
 
 pytestmark = pytest.mark.timeout(60)
 PROGRAM = """
@@ -33,7 +39,7 @@ with graph.Graph("asks") as g:
 """
 
 
-class Gateway(ThreadingHTTPServer):
+class PlayedGateway(ThreadingHTTPServer):
     """Answers /shout/run: 503 to the first request of "full", 422 to "poison", late to "slow"."""
 
     daemon_threads = True
@@ -52,7 +58,7 @@ class Gateway(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Gateway
+    server: PlayedGateway
 
     def do_POST(self) -> None:
         word = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -83,8 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
-    with Gateway() as server:
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedGateway]:
+    with PlayedGateway() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv(GATEWAY_URL, f"http://127.0.0.1:{server.server_address[1]}")
         yield server
@@ -110,7 +116,7 @@ async def _run(app: Path, words: list[str], deadline: float | None = None) -> li
 
 
 @pytest.mark.process
-def test_items_call_the_service_side_by_side_and_fail_alone(app: Path, gateway: Gateway) -> None:
+def test_items_call_the_service_side_by_side_and_fail_alone(app: Path, gateway: PlayedGateway) -> None:
     words = ["a", "full", "poison", "b", "c", "d"]
     assert asyncio.run(_run(app, words)) == [
         "A", "FULL", "shout: ItemFailed: shout answered 422: no such word", "B", "C", "D"
@@ -121,12 +127,12 @@ def test_items_call_the_service_side_by_side_and_fail_alone(app: Path, gateway: 
 
 
 @pytest.mark.process
-def test_the_deadline_of_an_item_reaches_the_service(app: Path, gateway: Gateway) -> None:
+def test_the_deadline_of_an_item_reaches_the_service(app: Path, gateway: PlayedGateway) -> None:
     assert asyncio.run(_run(app, ["slow"], deadline=3.0)) == ["its deadline has passed"]
     assert gateway.seen[0][2] <= 3000
 
 
-def test_the_serial_run_calls_it_as_well(app: Path, gateway: Gateway) -> None:
+def test_the_serial_run_calls_it_as_well(app: Path, gateway: PlayedGateway) -> None:
     run = SerialRun(graph.load_graph(app), app.parent)
     assert run.run({"text": " full "}) == {"": "FULL"}
     with pytest.raises(graph.ItemFailed, match="shout answered 422: no such word"):
@@ -134,7 +140,7 @@ def test_the_serial_run_calls_it_as_well(app: Path, gateway: Gateway) -> None:
 
 
 @pytest.mark.process
-def test_a_profile_counts_it_as_remote(app: Path, gateway: Gateway) -> None:
+def test_a_profile_counts_it_as_remote(app: Path, gateway: PlayedGateway) -> None:
     (app.parent / "items.jsonl").write_text('"a"\n"b"\n')
     tasks = {one["task"]: one for one in profile(app, app.parent / "items.jsonl", beside=0)["tasks"]}
     assert (tasks["shout"]["option"], tasks["prepared"]["option"]) == ("service", "cpu")
@@ -147,3 +153,32 @@ def test_a_gateway_that_nobody_named_is_said(app: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv(GATEWAY_URL, raising=False)
     with pytest.raises(graph.GraphError, match=f"set {GATEWAY_URL}"):
         SerialRun(graph.load_graph(app), app.parent)
+
+
+SHOUT = """
+from slipway import serve
+
+app = serve.App(processes=2)
+
+@app.post("/run")
+def run(request):
+    return {"text": request.json().upper()}
+"""
+
+
+@pytest.mark.stack
+def test_a_task_calls_a_released_service_through_a_real_envoy(
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = EnvoyStack(tmp_path / "envoy")
+    with service(tmp_path / "shout", SHOUT) as worker:
+        try:
+            stack.start()
+            place = WorkerEndpoint("127.0.0.1", int(worker.url.rpartition(":")[2]))
+            stack.gateway.set_target(STABLE.name, [place], observed_at=datetime.now(UTC))
+            stack.gateway.set_route(RouteSpec("shout", STABLE, None, 0, all_paths=True), fence=Fence(1, 1))
+            eventually(lambda: stack.gateway.ready(STABLE.name))
+            monkeypatch.setenv(GATEWAY_URL, f"http://127.0.0.1:{stack.layout.port}")
+            assert asyncio.run(_run(app, ["a", "b", "c"])) == ["A", "B", "C"]
+        finally:
+            stack.stop()
