@@ -94,6 +94,7 @@ def _access_logs(layout: EnvoyFileLayout) -> list[AccessLog]:
     ended = _all(_log_type("DownstreamEnd"), _REFUSED_NOT)
     return [
         _stats(_TAGS, _log_type("DownstreamStart"), counters=["routed"]),
+        _stats(_TAGS, _all(_log_type("DownstreamEnd"), _REFUSED), counters=["turned_away"]),
         *_stats_of_ended(_TAGS, ended),
         *_stats_of_ended(_ABILITY_TAGS, ended, _BY_ABILITY),
         *_stats_of_clients(ended),

@@ -30,7 +30,7 @@ class EnvoyReading:
     """By name; histograms, if any, by theirs under `histograms`."""
 
 
-JUDGED = "routed|ended|abandoned|errors|broken|latency_us"
+JUDGED = "routed|turned_away|ended|abandoned|errors|broken|latency_us"
 ALL = "[a-z_]+"
 
 
@@ -63,8 +63,9 @@ def counts_of(route: str, reading: EnvoyReading) -> dict[str, TargetCounts]:
     for target in reading.routes[route]:
         routed, forced_ended = counted("routed", target, route), counted("ended", target, side)
         abandoned = counted("abandoned", target, *chosen)
+        arrived = routed + counted("routed", target, side) - counted("turned_away", target, route, side)
         # Arrivals and ends are read one after the other while requests come and go.
-        in_flight = routed + counted("routed", target, side) - counted("ended", target, route) - forced_ended
+        in_flight = arrived - counted("ended", target, route) - forced_ended
         found[target] = TargetCounts(
             epoch=reading.started,
             since=since,
