@@ -20,6 +20,9 @@ WITHIN_SECONDS = 300.0
 SILENT_SECONDS = 120.0
 """Between two chunks; the first one waits for a free slot, too."""
 MOST_CHARACTERS = 200_000
+"""Of an answer that comes in one document."""
+MOST_BYTES = 8 * 2**20
+"""Of what a worker sends: some 250 for each token of a stream."""
 
 
 @dataclass
@@ -112,7 +115,7 @@ async def answer_events(url: str, *, method: str, body: Mapping[str, Any]) -> As
                 if text := told.feed(chunk):
                     yield event("text", text=storable(text))
                 length += len(chunk)
-                if length > MOST_CHARACTERS or refusing.is_set():
+                if length > MOST_BYTES or refusing.is_set():
                     problem = _("The rest of the answer is not shown.")
                     break
             if text := told.end():
