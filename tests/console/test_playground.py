@@ -41,8 +41,10 @@ print(scene.service.name)
 @pytest.fixture
 def service(server: ConsoleServer) -> Iterator[str]:
     upstream = Upstream("hello")
-    yield server.run(SERVED, str(upstream.port)).strip()
-    upstream.kill()
+    try:
+        yield server.run(SERVED, str(upstream.port)).strip()
+    finally:
+        upstream.kill()
 
 
 def test_both_sides_stream_into_the_page_until_they_are_stopped(tab: Tab, service: str) -> None:
