@@ -17,6 +17,7 @@ from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
 from optimization.documents import in_language
 from optimization.recipes import recipes
+from optimization.scorer_files import SUFFIX as SCORERS
 from optimization.task_files import SUFFIXES
 from serving.engines.registry import ENGINES
 
@@ -37,7 +38,9 @@ class NewRunForm(forms.Form):
     parameters = ParametersField(_("One per line: a name and its value, such as share: 0.25."))
     test = forms.ChoiceField(
         label=_("Test set"),
-        help_text=_("A file of a version: JSON lines with texts or questions, or a task file of lm-eval."),
+        help_text=_(
+            "JSON lines of a version (texts, questions or seeds), a task file of lm-eval, or a scorer (.py)."
+        ),
     )
     calibration = forms.ChoiceField(required=False, label=_("Calibration set"))
     margin = forms.FloatField(
@@ -78,7 +81,7 @@ class NewRunForm(forms.Form):
         )
         self.fields["recipe"].initial = DEFAULT_RECIPE
         sets = _files(versions, ".jsonl")
-        tasks = [one for suffix in SUFFIXES for one in _files(versions, suffix)]
+        tasks = [one for suffix in (*SUFFIXES, SCORERS) for one in _files(versions, suffix)]
         self._choose("test", [(one, one) for one in (*sets, *tasks)])
         self._choose("calibration", [("", _("None")), *((one, one) for one in sets)])
         services = Deployment.objects.filter(team__in=teams).exclude(state=DeploymentState.REMOVED)

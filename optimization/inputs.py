@@ -8,11 +8,22 @@ from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from models_registry import files
+from models_registry.errors import CodeNotAllowed
+from models_registry.exemptions import check_code
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
-from optimization.items import LEAST_CALIBRATION, LEAST_ITEMS, SIMILARITY, BadItems, EvalItem, read_items
+from optimization.items import (
+    LEAST_CALIBRATION,
+    LEAST_ITEMS,
+    SCORER,
+    SIMILARITY,
+    BadItems,
+    EvalItem,
+    read_items,
+)
 from optimization.models import OptimizationRun
 from optimization.picture_items import read_picture_set
+from optimization.scorer_files import is_scorer, read_scorer
 from optimization.task_files import documents_of_test, is_task_file, read_task, text_digests
 
 
@@ -36,8 +47,8 @@ def item_file(team: Team, named: str) -> tuple[Version, dict[str, Any]]:
     file = VersionFile.objects.filter(version=version, path=path).first()
     if file is None:
         raise NoSuchItemFile(_("%(version)s has no file %(path)s.") % {"version": version, "path": path})
-    # Of a task file with all that may lie beside it.
-    content = f"{file.sha256} {version.digest}" if is_task_file(path) else ""
+    # Of a task file, or a scorer, with all that may lie beside it.
+    content = f"{file.sha256} {version.digest}" if is_task_file(path) or is_scorer(path) else ""
     sha256 = hashlib.sha256(content.encode()).hexdigest() if content else file.sha256
     return version, {"label": label, "path": path, "sha256": sha256}
 
@@ -60,7 +71,9 @@ def fault_of(row: OptimizationRun) -> str:
         kinds, digests = _test_items(row)
         calibration = calibration_path(row)
         texts = read_items(calibration) if calibration else None
-    except BadItems as error:
+        if is_scorer(row.test["path"]):
+            check_code(row.test_version)
+    except (BadItems, CodeNotAllowed) as error:
         return str(error)
     return _few(kinds) or ("" if texts is None else _unfit(texts, digests))
 
@@ -83,10 +96,13 @@ def _test_items(row: OptimizationRun) -> tuple[list[str], set[str]]:
     if (task := task_of(row)) is not None:
         documents = documents_of_test(task)
         return [task["task"]] * len(documents), text_digests(documents)
+    if is_scorer(row.test["path"]):
+        prompts = read_scorer(test_path(row))
+        return [SCORER] * len(prompts), text_digests(prompts)
     if draws_pictures(row):
         found = read_picture_set(test_path(row)).items
-        prompts = [{"prompt": one.prompt} for one in found if one.prompt]
-        return [SIMILARITY] * len(found), text_digests(prompts)
+        texts = [{"prompt": one.prompt} for one in found if one.prompt]
+        return [SIMILARITY] * len(found), text_digests(texts)
     items = read_items(test_path(row))
     return [one.metric for one in items], {one.digest for one in items}
 

@@ -34,6 +34,7 @@ STAGES: Mapping[str, Any] = {
     "calibrating": _("Calibrating"),
     "measuring": _("Measuring activations"),
     "recovering": _("Recovery training"),
+    "running the scorer": _("Scorer judges the answers"),
     "drawing": _("Parent draws training pictures"),
     "distilling": _("Distilling"),
     "drawing pictures": _("Parent and child draw in turn"),

@@ -23,7 +23,8 @@ from common.errors import Unavailable
 from gateway.load_hours import LOAD_KEPT
 from gateway.selectors import service_load
 from model_store.errors import BlobMissing
-from models_registry.errors import NoCard
+from models_registry.errors import CodeNotAllowed, NoCard
+from models_registry.exemptions import check_code
 from models_registry.facts.readme import written_of
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
@@ -31,6 +32,7 @@ from optimization.errors import InvalidOptimization
 from optimization.inputs import NoSuchItemFile, item_file
 from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
 from optimization.recipes import OptimizationRecipe, recipes
+from optimization.scorer_files import is_scorer
 from optimization.service_load import LEAST_REQUESTS, scenario_of
 from optimization.task_files import is_task_file
 
@@ -121,8 +123,15 @@ def plan_run(
         faults["compare_batching"] = _("%(engine)s has no static batching to compare with.") % {
             "engine": engine
         }
-    if is_task_file(test) and engine != "transformers":
-        faults["test"] = _("The transformers engine alone answers task files: give items as JSON lines.")
+    if (is_task_file(test) or is_scorer(test)) and engine != "transformers":
+        faults["test"] = _(
+            "The transformers engine alone answers task files and scorers: give items as JSON lines."
+        )
+    if is_scorer(test) and "test" in sets:
+        try:
+            check_code(sets["test"][0])
+        except CodeNotAllowed as error:
+            faults["test"] = str(error)
     drawn = _drawn(team, load_of, scenario, faults) if load_of else scenario
     if faults or version is None or chosen is None:
         raise _invalid(faults)

@@ -47,6 +47,7 @@ from optimization.reconcilers.making import (
     StoreChild,
     unmade_environment,
 )
+from optimization.scorer_files import is_scorer
 from optimization.speed import picture_ratios
 from optimization.states import ENDED, MOVES, OptimizationState
 from optimization.verdicts import (
@@ -75,6 +76,10 @@ class StartScoring(StartRunJob):
             module = "optimization.programs.task_scoring"
             given = {**order, "task": task}
             return recipe_job(row, op_key, module, given, environment=row.test_environment)
+        if is_scorer(row.test["path"]):
+            module = "optimization.programs.script_scoring"
+            given = {**order, "test": str(inputs.test_path(row))}
+            return recipe_job(row, op_key, module, given, environment="")
         if inputs.draws_pictures(row):
             steps = row.parameters.get("teacher_steps", row.parameters["steps"])
             more = {"steps": steps, "guidance": row.parameters.get("guidance", 1.0)}
