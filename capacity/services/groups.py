@@ -18,6 +18,8 @@ from common.errors import Unavailable
 from common.job_queue import ask_queue
 from common.live.touch import touch
 from common.reconcile import kernel
+from gateway.models import Gateway
+from gateway.states import GatewayKind
 
 
 def set_groups(
@@ -40,6 +42,9 @@ def set_groups(
     if member.service not in services_with_routes():
         none = _("%(service)s takes no jobs: groups need a service of its own code with a job's route.")
         raise InvalidPool(fields={"service": [none % {"service": member.service}]})
+    if Gateway.objects.filter(cluster=member.pool.cluster, kind=GatewayKind.GATEWAY_API).exists():
+        whole = _("The gateway of %(cluster)s sends requests to all workers of a service: it takes none out.")
+        raise InvalidPool(fields={"service": [whole % {"cluster": member.pool.cluster}]})
     if least_online > member.limit:
         over = _("%(least)s online are more than the %(limit)s workers that the service may have.")
         raise InvalidPool(fields={"least_online": [over % {"least": least_online, "limit": member.limit}]})

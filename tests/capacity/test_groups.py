@@ -22,6 +22,7 @@ from common.fence import Fence
 from common.job_queue import ask_queue
 from common.live import shared
 from gateway.backends.fake import Behaviour, FakeGateway
+from gateway.models import Gateway
 from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from gateway.services.routes import sync_workers
 from serving.jobs.groups import GroupAssignment
@@ -214,6 +215,10 @@ def test_groups_that_cannot_be_are_refused_by_their_field(grouped: Grouped) -> N
         with pytest.raises(InvalidPool) as refused:
             services.set_groups(member, actor=SYSTEM, **{field: value})
         assert list(refused.value.fields) == [field]
+    Gateway.objects.update(kind="gateway_api")
+    with pytest.raises(InvalidPool) as refused:
+        services.set_groups(member, actor=SYSTEM)
+    assert list(refused.value.fields) == ["service"], "such a gateway takes no worker out"
     Deployment.objects.update(engine="transformers")
     with pytest.raises(InvalidPool) as refused:
         services.set_groups(member, actor=SYSTEM)
