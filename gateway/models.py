@@ -5,6 +5,7 @@ from typing import ClassVar, cast
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOrShared, TeamOwned
@@ -42,6 +43,12 @@ def opened_key(sealed: str) -> str:
         return unseal(sealed, purpose=KEY_PURPOSE) if sealed else ""
     except CannotUnseal:
         return ""
+
+
+def answers_key(service: str, candidate_target: str) -> str:
+    """Return the key for the answers that are kept while this candidate gets copies of requests."""
+    told = f"{service} {candidate_target}"
+    return salted_hmac("gateway answers", told, algorithm="sha256").hexdigest()[:32]
 
 
 def sealed_secrets(secrets: Mapping[str, str]) -> str:
@@ -118,6 +125,8 @@ class Route(models.Model):
     candidate_version = models.CharField(max_length=400, blank=True)
     candidate_percent = models.PositiveSmallIntegerField(default=0)
     mirror_percent = models.PositiveSmallIntegerField(default=0)
+    keeps_answers = models.BooleanField(default=False, db_default=False)
+    """Whether workers keep the answers to copied requests for a comparison."""
     cohort = models.JSONField(null=True, blank=True)
     """As `gateway.routes.Cohort`; None: nobody's requests are chosen so."""
     all_paths = models.BooleanField(default=False)
@@ -170,6 +179,7 @@ class Route(models.Model):
             release_header=cast("ReleaseHeader", self.release_header),
             release_key=self.release_key,
             mirror_percent=self.mirror_percent,
+            answers_key=answers_key(self.service, self.candidate_target) if self.keeps_answers else "",
             cohort=Cohort(**self.cohort) if self.cohort else None,
             all_paths=self.all_paths,
         )

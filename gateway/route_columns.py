@@ -20,6 +20,7 @@ def spec_columns(spec: RouteSpec) -> dict[str, Any]:
         "candidate_version": spec.candidate.version if spec.candidate else "",
         "candidate_percent": spec.candidate_percent,
         "mirror_percent": spec.mirror_percent,
+        "keeps_answers": bool(spec.answers_key),
         "cohort": cohort_to_dict(spec.cohort) if spec.cohort else None,
         "all_paths": spec.all_paths,
         "release_header": spec.release_header,

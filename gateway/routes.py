@@ -78,6 +78,8 @@ class RouteSpec:
     mirror_percent: int = 0
     """Whole percent of stable's requests of which the candidate gets a copy, whose answer nobody sees. Only
     while it has no share of its own."""
+    answers_key: str = field(default="", repr=False)
+    """Only with copies: requests carry it, and workers of both sides keep their answers for who has it."""
     cohort: Cohort | None = None
     """Only with a candidate that gets no copies. `x-release`, where it is taken, comes first."""
     all_paths: bool = False
@@ -86,7 +88,9 @@ class RouteSpec:
 
     @property
     def to_stable_alone(self) -> "RouteSpec":
-        return replace(self, candidate=None, candidate_percent=0, mirror_percent=0, cohort=None)
+        return replace(
+            self, candidate=None, candidate_percent=0, mirror_percent=0, answers_key="", cohort=None
+        )
 
     @property
     def targets(self) -> tuple[RouteTarget, ...]:

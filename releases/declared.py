@@ -8,7 +8,7 @@ from common.sentences import listed
 from models_registry.models import Version
 from models_registry.selectors.versions import declared_by_app
 from releases.judge.rules import JudgeRules
-from serving.protocol import ENGINES_WITH_ROUTES
+from serving.protocol import ENGINES_WITH_ROUTES, TRUNCATED
 
 OF_ALL = ("ttft", "tpot")
 
@@ -21,12 +21,13 @@ def not_declared(
     All versions must declare an indicator: where one does not, there is nothing to compare. `of_service`:
     those that the service has, which others than its workers count.
     """
-    indicators = [name for name in rules.indicators if name not in of_service]
+    built_in = () if engine in ENGINES_WITH_ROUTES else (TRUNCATED,)
+    indicators = [name for name in rules.indicators if name not in (*of_service, *built_in)]
     if indicators and engine not in ENGINES_WITH_ROUTES:
         words = _(
-            "The plan judges the indicator %(name)s, and workers of the engine %(engine)s have none: only "
-            "services of your own code declare indicators. Add it to the service as one that is pushed or "
-            "queried."
+            "The plan judges the indicator %(name)s, and workers of the engine %(engine)s count truncated "
+            "alone: only services of your own code declare indicators. Add it to the service as one that is "
+            "pushed or queried."
         )
         return words % {"name": indicators[0], "engine": engine}
     wanted_routes = (

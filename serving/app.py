@@ -14,10 +14,11 @@ from serving.desk import Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
+from serving.kept_answers import KeptAnswers, ReadAlong
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
 from serving.openai import OpenAiRoute, RequestFault, read_call
 from serving.prompt_compression import PromptCompressor
-from serving.protocol import CHOSEN_BY_HEADER, WorkerState
+from serving.protocol import CHOSEN_BY_HEADER, KEEP_HEADER, KEPT_PATH, WorkerState
 from serving.tracing import is_sampled
 from serving.worker_command import WorkerCommand
 
@@ -67,16 +68,28 @@ def make_app(
     """`started_at`: seconds since the epoch, shown as the creation time of the models."""
     names = served_names(command)
     metrics = WorkerMetrics(desk, command)
+    kept = KeptAnswers(desk)
 
     def headers() -> dict[str, str]:
         return identity_headers(command, desk)
 
-    async def generate(request: Request) -> Response:
+    async def answer(request: Request) -> Response | ReadAlong:
+        progress = progress_of(request)
+        raw, response = await generate(request, progress)
+        if not (key := request.headers.get(KEEP_HEADER)):
+            return response
+        path = request.scope["path"]
+        return ReadAlong(response, lambda code, body: kept.keep(key, path, raw, code, body, progress))
+
+    def progress_of(request: Request) -> Progress:
         by_client = request.headers.get(CHOSEN_BY_HEADER) == "client"
         traced = request.headers.get("traceparent", "")
         logs.traceparent.set(traced if is_sampled(traced) else "")
-        progress = Progress(chosen_by="client" if by_client else "gateway", traceparent=traced)
+        return Progress(chosen_by="client" if by_client else "gateway", traceparent=traced)
+
+    async def generate(request: Request, progress: Progress) -> tuple[bytes, Response]:
         metrics.arrived(progress)
+        raw = b""
         route = OpenAiRoute(request.scope["path"])
         try:
             raw = await _body(request)
@@ -98,9 +111,19 @@ def make_app(
                     progress=progress,
                 )
             )
-            return error_response(fault, headers())
+            return raw, error_response(fault, headers())
         sent = {**headers(), **told}
-        return Generation(call, desk=desk, engine=engine, faults=faults, progress=progress, headers=sent)
+        return raw, Generation(call, desk=desk, engine=engine, faults=faults, progress=progress, headers=sent)
+
+    async def tell_kept(request: Request) -> Response:
+        """Beside `/v1`, too, and for who has the key of the comparison alone."""
+        try:
+            told = kept.told(request.headers.get(KEEP_HEADER, ""), await _body(request))
+        except RequestFault as fault:
+            return error_response(fault, headers())
+        if told is None:
+            return error_response(RequestFault.invalid("Ask for digests, or session, after and ended_for"))
+        return json_response(told, headers=headers())
 
     async def models(request: Request) -> Response:
         entries = {
@@ -147,7 +170,8 @@ def make_app(
 
     return Starlette(
         routes=[
-            *(Route(route, generate, methods=["POST"]) for route in OpenAiRoute),
+            *(Route(route, answer, methods=["POST"]) for route in OpenAiRoute),
+            Route(KEPT_PATH, tell_kept, methods=["POST"]),
             Route("/v1/models", models),
             Route("/v1/models/{model:path}", models),
             Route("/adapters/{name}", adapter, methods=["PUT", "DELETE"]),

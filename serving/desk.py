@@ -55,6 +55,8 @@ class Progress:
     prompt_tokens = 0
     completion_tokens = 0
     work: RequestWork | None = None
+    is_truncated = False
+    """Whether the answer ended at the limit of its tokens (`finish_reason` is `length`)."""
 
     def __init__(
         self, clock: Clock = time.monotonic, *, chosen_by: str = "gateway", traceparent: str = ""
@@ -73,6 +75,9 @@ class Progress:
 
     def used(self, *, prompt_tokens: int, completion_tokens: int) -> None:
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+
+    def finished(self, reason: str) -> None:
+        self.is_truncated = self.is_truncated or reason == "length"
 
     def seated(self) -> None:
         """Note that the request has its slot."""

@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.loop_metrics import CounterSeries, HistogramSeries, LoopCounter, LoopHistogram
-from serving.protocol import LATENCY_BOUNDS_MS, WorkerState
+from serving.protocol import ENGINES_WITH_ROUTES, LATENCY_BOUNDS_MS, TRUNCATED, WorkerState
 from serving.worker_command import WorkerCommand
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,6 +79,14 @@ class WorkerMetrics:
             ["chosen_by", "event"],
             registry=registry,
         )
+        self.indicated = LoopCounter(
+            "slipway_worker_indicator_requests",
+            "Requests for which the gateway chose and in which an indicator was above 0.",
+            ["name", "better"],
+            registry=registry,
+        )
+        if command.engine not in ENGINES_WITH_ROUTES:
+            self.indicated.labels(TRUNCATED, "lower")
         bounds = [bound / 1000 for bound in LATENCY_BOUNDS_MS]
         self._answer = LoopHistogram(
             "slipway_worker_answer_seconds",
@@ -126,6 +134,8 @@ class WorkerMetrics:
             timed.observe(outcome.seconds)
         if progress.first_token_at is not None or progress.prompt_tokens:
             self._count_tokens(progress, is_judged=len(times) > 1)
+        if progress.is_truncated and len(times) > 1:
+            self.indicated.labels(TRUNCATED, "lower").inc()
 
     def _counts_of(
         self, route: str, code: int, broke_off: bool, chosen_by: str

@@ -33,6 +33,10 @@ CHOSEN_BY_HEADER = "x-slipway-chosen-by"
 """Whose choice the version of a request was, as the gateway says: `client`, or else its own by weight."""
 PROFILE_PATH = "/torch-profile"
 """Where a worker takes a profile by torch, by POST; no gateway passes it on."""
+KEEP_HEADER = "x-slipway-keep-answer"
+"""Asks a worker to keep its answer for who has this key; the gateway alone says it."""
+KEPT_PATH = "/kept-answers"
+"""Where a worker tells the answers that it keeps, by POST; no gateway passes it on."""
 PREFIX_HEADER = "x-forwarded-prefix"
 """What a gateway removed from the path of a request to a service with routes of its own."""
 ATTEMPT_HEADER = "x-envoy-attempt-count"
@@ -40,6 +44,9 @@ OVERFLOW_HEADER = "x-slipway-overflow"
 """In a request: how many workers the gateway asks at most. In an answer: another one is to be asked."""
 ENGINES_WITH_ROUTES = frozenset({"app"})
 """Their services declare their routes; the others have the API of their engine below `/v1`."""
+TRUNCATED = "truncated"
+"""Name of the indicator that workers of language models count by themselves: answers that ended at the limit
+of their tokens."""
 LATENCY_BOUNDS_MS: tuple[float, ...] = tuple(
     round(digit * 10**decade, 1)
     for decade in range(6)

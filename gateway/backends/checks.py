@@ -35,6 +35,8 @@ def check_spec(spec: RouteSpec) -> None:
     check_percent(spec.name, spec.candidate, spec.mirror_percent)
     if spec.mirror_percent and spec.candidate_percent:
         raise InvalidRoute(f"Route {spec.name}: a candidate with a share of its own gets no copies.")
+    if spec.answers_key and not (spec.mirror_percent and VERSION.fullmatch(spec.answers_key)):
+        raise InvalidRoute(f"Route {spec.name}: answers are kept of copied requests alone, by a key.")
     if spec.release_header not in get_args(ReleaseHeader):
         raise InvalidRoute(f"Route {spec.name}: {spec.release_header!r} is no way to treat x-release.")
     if spec.release_key and not VERSION.fullmatch(spec.release_key):

@@ -190,6 +190,7 @@ def spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
             "release_key": spec.release_key,
         }
         | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
+        | ({"answers_key": spec.answers_key} if spec.answers_key else {})
         | ({"cohort": cohort_to_dict(spec.cohort)} if spec.cohort else {})
         | ({"all_paths": True} if spec.all_paths else {})
     )
@@ -210,6 +211,7 @@ def spec_from_dict(name: str, data: Any) -> RouteSpec:
         release_header=data.get("release_header", "off"),
         release_key=str(data.get("release_key", "")),
         mirror_percent=int(data.get("mirror_percent", 0)),
+        answers_key=str(data.get("answers_key", "")),
         cohort=Cohort(**data["cohort"]) if data.get("cohort") else None,
         all_paths=bool(data.get("all_paths")),
     )

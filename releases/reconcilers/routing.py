@@ -5,7 +5,7 @@ from typing import cast
 from common.fence import Fence
 from common.reconcile import LeaseLost, Operation
 from gateway.errors import StaleRouteFence
-from gateway.models import opened_key
+from gateway.models import answers_key, opened_key
 from gateway.routes import (
     Cohort,
     ReleaseHeader,
@@ -35,11 +35,20 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
     )
 
 
-def mirror_traffic(release: Release, operation: Operation, *, percent: int) -> None:
-    """Every request to stable, and of this share of them a copy to the candidate."""
+def mirror_traffic(
+    release: Release, operation: Operation, *, percent: int, keeps_answers: bool = False
+) -> None:
+    """Every request to stable, and of this share a copy to the candidate; workers may keep the answers."""
     routes.sync_workers(release.candidate_deployment)
     candidate = RouteTarget(release.candidate_deployment, str(release.version))
-    _set(release, operation, _stable(release), candidate=candidate, mirror_percent=percent)
+    _set(
+        release,
+        operation,
+        _stable(release),
+        candidate=candidate,
+        mirror_percent=percent,
+        keeps_answers=keeps_answers,
+    )
 
 
 def return_traffic(release: Release, operation: Operation) -> None:
@@ -65,6 +74,7 @@ def _set(
     candidate: RouteTarget | None = None,
     candidate_percent: int = 0,
     mirror_percent: int = 0,
+    keeps_answers: bool = False,
     cohort: Cohort | None = None,
 ) -> None:
     """Raises LeaseLost when a later turn of this release, or a later release, was there first."""
@@ -76,6 +86,7 @@ def _set(
         release_header=cast("ReleaseHeader", release.service.release_header),
         release_key=opened_key(release.service.sealed_release_key),
         mirror_percent=mirror_percent,
+        answers_key=answers_key(release.service.name, release.candidate_deployment) if keeps_answers else "",
         cohort=cohort,
         all_paths=release.service.engine in ENGINES_WITH_ROUTES,
     )

@@ -1,28 +1,33 @@
 """Do candidate and stable answer the same requests alike?"""
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import fmean, median
 from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common.reconcile import Operation, StepOutcome
 from model_store.errors import BlobMissing
 from optimization.inputs import NoSuchItemFile, item_file
-from optimization.noninferiority import estimate
 from releases import answers
 from releases.answers import BadLabelledSet, LabelledItem, WorkerAnswer
+from releases.comparison import (
+    LEAST_ITEMS,
+    AnswerPair,
+    ComparedAnswer,
+    ComparisonStep,
+    compare,
+    gathered,
+    pair_of,
+)
 from releases.messages import MessageTemplate, count, text
 from releases.models import Release, Service
-from releases.plans.step import DAY, HOUR, StepFault, StepPosition, StepSpec, whole
+from releases.plans.step import DAY, HOUR, StepFault, StepPosition, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import Executor, halt
 from releases.reconcilers.disturbed import blame
@@ -30,59 +35,8 @@ from releases.states import Halt
 from releases.steps.deploy import has_traffic, no_candidate
 from releases.steps.evaluate import models_of
 
-LEAST_ITEMS = 20
 ITEM_SECONDS = 30.0
-SAMPLES_KEPT = 10
-"""Pairs that agree least, kept to be looked at."""
-HIDDEN = "███"
 
-
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
-    return value
-
-
-Pattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_pattern)]
-
-_FIGURES: Mapping[str, Any] = {
-    "items": count,
-    "same": lambda value: f"{value:.0%}",
-    "overlap": lambda value: f"{value:.0%}",
-    "refused": lambda value: f"{value:.1%}",
-    "refused_by_stable": lambda value: f"{value:.1%}",
-    "length": lambda value: f"{value:.2f}",
-    "latency": lambda value: f"{value:.2f}",
-}
-FIGURES = MessageTemplate(
-    "compare_answers.figures",
-    gettext_lazy(
-        "%(items)s requests: %(same)s answered word for word alike, %(overlap)s of the words in common, "
-        "refused %(refused)s (stable %(refused_by_stable)s), length %(length)s× and latency %(latency)s× "
-        "stable's."
-    ),
-    **_FIGURES,
-)
-UNLIKE = MessageTemplate(
-    "compare_answers.unlike",
-    gettext_lazy("Too few words in common: %(value)s is below %(bound)s."),
-    value=_FIGURES["overlap"],
-    bound=_FIGURES["overlap"],
-)
-REFUSES = MessageTemplate(
-    "compare_answers.refuses",
-    gettext_lazy("It is not shown that it refuses at most %(bound)s more: the difference may be %(value)s."),
-    value=_FIGURES["refused"],
-    bound=_FIGURES["refused"],
-)
-SLOW = MessageTemplate(
-    "compare_answers.slow",
-    gettext_lazy("It takes %(value)s× stable's time, more than %(bound)s×."),
-    value=_FIGURES["latency"],
-    bound=_FIGURES["latency"],
-)
 FEW = MessageTemplate(
     "compare_answers.few",
     gettext_lazy("Both versions answered %(items)s of %(all)s requests; %(least)s are needed."),
@@ -107,7 +61,7 @@ NOT_IN_TIME = MessageTemplate(
 )
 
 
-class CompareAnswersStep(StepSpec):
+class CompareAnswersStep(ComparisonStep):
     label = gettext_noop("Compare answers")
     icon = "arrows-diff"
     about = gettext_noop(
@@ -115,8 +69,6 @@ class CompareAnswersStep(StepSpec):
         "length, latency; pairs that agree least are shown side by side."
     )
     order = 34
-    checks = True
-    compares = True
     start = {"requests": "tests:v1/requests.jsonl"}
 
     kind: Literal["compare_answers"] = "compare_answers"
@@ -128,33 +80,6 @@ class CompareAnswersStep(StepSpec):
             "A file of a version of the team, model:version/path: JSON lines with prompt, or path and "
             "body of a route."
         ),
-    )
-    min_overlap_percent: Annotated[int, whole(least=0, most=100)] = Field(
-        default=0,
-        title=gettext_noop("Min words in common (%)"),
-        description=gettext_noop("In the mean over all answers; 0: shown, not judged."),
-    )
-    max_more_refusals_percent: Annotated[float, Field(gt=0.0, le=100.0, allow_inf_nan=False)] = Field(
-        default=5.0,
-        title=gettext_noop("Max more refusals (points)"),
-        description=gettext_noop(
-            "It must be shown that the candidate refuses at most so many more (paired, 5 %)."
-        ),
-    )
-    max_latency_ratio: Annotated[float, Field(ge=1.0, le=100.0, allow_inf_nan=False)] = Field(
-        default=2.0,
-        title=gettext_noop("Max latency ratio"),
-        description=gettext_noop("Median of the candidate's times over stable's."),
-    )
-    refusals: Pattern = Field(
-        default=r"\bI (cannot|can't|am unable to)\b|\bAs an AI\b",
-        title=gettext_noop("Refusals"),
-        description=gettext_noop("Regular expression; an answer that it is found in is a refusal."),
-    )
-    redact: Pattern = Field(
-        default=r"[\w.+-]+@[\w-]+\.[\w.]+|\d{6,}",
-        title=gettext_noop("Redact"),
-        description=gettext_noop("Regular expression of what is hidden in the pairs that are kept."),
     )
     most_items: Annotated[int, whole(least=20, most=2000)] = Field(
         default=500,
@@ -204,20 +129,6 @@ class CompareAnswersStep(StepSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPair:
-    """Both answers to one request in figures, and redacted."""
-
-    overlap: float
-    same: bool
-    refused: bool
-    refused_by_stable: bool
-    length: float
-    """Characters of the candidate's over stable's."""
-    latency: float
-    sample: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonObservation:
     """Answers to the requests of one look."""
 
@@ -229,39 +140,8 @@ class ComparisonObservation:
     fault: str = ""
 
 
-def overlap_of(one: str, other: str) -> float:
-    """Return the words in common: twice their number over those of both, 1 for two empty answers."""
-    ours, theirs = (Counter(re.findall(r"\w+", words.casefold())) for words in (one, other))
-    total = ours.total() + theirs.total()
-    return 2 * (ours & theirs).total() / total if total else 1.0
-
-
-def pair_of(
-    spec: CompareAnswersStep, item: LabelledItem, candidate: WorkerAnswer, stable: WorkerAnswer
-) -> AnswerPair:
-    refused, refused_by_stable = (
-        bool(spec.refusals and re.search(spec.refusals, answer.text, re.IGNORECASE))
-        for answer in (candidate, stable)
-    )
-    return AnswerPair(
-        overlap_of(candidate.text, stable.text),
-        candidate.text.strip() == stable.text.strip(),
-        refused,
-        refused_by_stable,
-        max(len(candidate.text), 1) / max(len(stable.text), 1),
-        candidate.seconds / stable.seconds if stable.seconds else 1.0,
-        {
-            "item": redacted(spec, item.shown),
-            "candidate": redacted(spec, candidate.text),
-            "stable": redacted(spec, stable.text),
-        },
-    )
-
-
-def redacted(spec: CompareAnswersStep, words: str) -> str:
-    """Return what may be kept of a text. Hidden first, then cut: half a number is a number."""
-    shown = re.sub(spec.redact, HIDDEN, words) if spec.redact else words
-    return shown[: answers.SHOWN]
+def _said(answer: WorkerAnswer) -> ComparedAnswer:
+    return ComparedAnswer(answer.text, answer.seconds)
 
 
 class CompareAnswersExecutor(Executor[CompareAnswersStep]):
@@ -294,7 +174,7 @@ class CompareAnswersExecutor(Executor[CompareAnswersStep]):
             asked, max_tokens=self.spec.max_tokens, timeout_seconds=ITEM_SECONDS / answers.AT_ONCE
         )
         pairs = tuple(
-            pair_of(self.spec, item, candidate, stable)
+            pair_of(self.spec, item.shown, _said(candidate), _said(stable))
             for item, candidate, stable in zip(batch, got[::2], got[1::2], strict=True)
             if not (candidate.fault or stable.fault)
         )
@@ -306,16 +186,10 @@ class CompareAnswersExecutor(Executor[CompareAnswersStep]):
         if seen.state in (DeploymentState.FAILING, DeploymentState.REMOVED):
             return blame(row, DIED(fault=seen.why or seen.state), now, kind=Halt.FAIL)
         before = row.progress
-        figures = [*before.get("figures", []), *([*asdict(one).values()][:-1] for one in seen.pairs)]
-        samples = [
-            *before.get("samples", []),
-            *({**one.sample, "overlap": round(one.overlap, 3)} for one in seen.pairs),
-        ]
         progress: dict[str, Any] = {
             "asked": before.get("asked", 0) + seen.asked,
             "all": seen.all,
-            "figures": figures,
-            "samples": sorted(samples, key=lambda one: one["overlap"])[:SAMPLES_KEPT],
+            **gathered(before, seen.pairs),
         }
         if progress["asked"] >= seen.all:
             return self._judged(row, progress)
@@ -330,30 +204,8 @@ class CompareAnswersExecutor(Executor[CompareAnswersStep]):
         if len(figures) < LEAST_ITEMS:
             told = FEW(items=len(figures), all=progress["all"], least=LEAST_ITEMS)
             return halt(row, told, kind=Halt.FAIL, save={"progress": progress})
-        overlaps, same, refused, refused_by_stable, lengths, latencies = zip(*figures, strict=True)
-        found = {
-            "items": len(figures),
-            "same": fmean(same),
-            "overlap": fmean(overlaps),
-            "refused": fmean(refused),
-            "refused_by_stable": fmean(refused_by_stable),
-            "length": median(lengths),
-            "latency": median(latencies),
-        }
+        found, told, fault = compare(self.spec, figures)
         progress |= found
-        told = FIGURES(**found)
-        margin = self.spec.max_more_refusals_percent / 100
-        differences = [
-            float(theirs) - float(ours) for ours, theirs in zip(refused, refused_by_stable, strict=True)
-        ]
-        more = estimate(differences, margin=margin, is_binary=True)
-        least = self.spec.min_overlap_percent / 100
-        if found["overlap"] < least:
-            fault = UNLIKE(value=found["overlap"], bound=least)
-        elif more.verdict != "passed":
-            fault = REFUSES(value=-more.low, bound=margin)
-        elif found["latency"] > self.spec.max_latency_ratio:
-            fault = SLOW(value=found["latency"], bound=self.spec.max_latency_ratio)
-        else:
+        if fault is None:
             return self.go_on(row, note=told, detail=progress)
         return halt(row, fault + told, kind=Halt.FAIL, save={"progress": progress})

@@ -97,6 +97,7 @@ class TextAnswers:
                 meter.produced(piece.completion_tokens - count)
                 count = piece.completion_tokens
                 if piece.finish_reason is not None:
+                    meter.finished(piece.finish_reason)
                     meter.used(prompt_tokens=piece.prompt_tokens, completion_tokens=count)
                 yield piece
 

@@ -21,6 +21,9 @@ class Meter(Protocol):
     def used(self, *, prompt_tokens: int, completion_tokens: int) -> None:
         """The final count of the request."""
 
+    def finished(self, reason: str) -> None:
+        """Report why the answer ended, by OpenAI's `finish_reason`."""
+
 
 class Engine(Protocol):
     """Answers OpenAI calls. Every method runs on the event loop and must not block it."""

@@ -35,6 +35,7 @@ def metered_chunk(payload: bytes, meter: Meter) -> bool:
         choices = chunk.get("choices")
         if any((choice.get("delta") or {}).get("content") or choice.get("text") for choice in choices):
             meter.produced(1)
+        meter_finish(chunk, meter)
         return bool(choices)
     except (ValueError, AttributeError, TypeError):
         raise EngineError("the server sent a chunk that is not of OpenAI's shape") from None
@@ -47,10 +48,21 @@ def metered_response(payload: bytes, meter: Meter) -> bool:
         kind = str(event["type"])
         if kind == "response.output_text.delta":
             meter.produced(1)
-        meter_usage((event.get("response") or {}).get("usage"), meter)
+        response = event.get("response") or {}
+        meter_usage(response.get("usage"), meter)
+        meter_finish(response, meter)
     except (ValueError, AttributeError, TypeError, KeyError):
         raise EngineError("the server sent an event that is not of OpenAI's shape") from None
     return kind in ("response.completed", "response.failed", "response.incomplete")
+
+
+def meter_finish(answer: Mapping[str, Any], meter: Meter) -> None:
+    """Report why the choices of an answer, or of a chunk of it, ended; a response may be incomplete."""
+    for choice in answer.get("choices") or ():
+        if reason := choice.get("finish_reason"):
+            meter.finished(str(reason))
+    if (answer.get("incomplete_details") or {}).get("reason") == "max_output_tokens":
+        meter.finished("length")
 
 
 def meter_usage(usage: Mapping[str, Any] | None, meter: Meter) -> None:

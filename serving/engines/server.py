@@ -21,6 +21,7 @@ from typing import Any
 from serving.adapters import ADAPTERS
 from serving.engines.base import EngineError, Meter
 from serving.engines.forwarding import (
+    meter_finish,
     meter_usage,
     metered_chunk,
     metered_response,
@@ -214,7 +215,9 @@ class ServerEngine:
         async with self._post(call, call.body) as connection:
             answer = await whole_body(connection)
         with contextlib.suppress(ValueError, AttributeError):
-            meter_usage(json.loads(answer).get("usage"), meter)
+            told = json.loads(answer)
+            meter_usage(told.get("usage"), meter)
+            meter_finish(told, meter)
         return answer
 
     async def stream(self, call: Call, meter: Meter) -> AsyncGenerator[bytes, None]:

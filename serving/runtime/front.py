@@ -18,7 +18,15 @@ from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress
 from serving.faults import FaultInjection
 from serving.jobs.job import QueuedJob
 from serving.jobs.queue import JobQueue
-from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, PROFILE_PATH, WorkerState
+from serving.kept_answers import KeptAnswers
+from serving.protocol import (
+    CHOSEN_BY_HEADER,
+    KEEP_HEADER,
+    KEPT_PATH,
+    PREFIX_HEADER,
+    PROFILE_PATH,
+    WorkerState,
+)
 from serving.runtime.batching import OFFLINE
 from serving.runtime.errors import PROBLEM_TYPE, Problem
 from serving.runtime.frames import Frame, Meta
@@ -65,7 +73,8 @@ class Front:
         self._processes, self._desk, self._metrics = processes, desk, metrics
         self._health, self._expose = health, expose
         self._identity = identity
-        self._parts = AnswerParts(desk, faults, metrics, processes.idle)
+        self._kept = KeptAnswers(desk)
+        self._parts = AnswerParts(desk, faults, metrics, processes.idle, self._kept)
         self._routes: FrontRoutes | None = None
         self._answering: set[asyncio.Task[None]] = set()
         whose = {"service": place.service, "target": place.deployment}
@@ -137,6 +146,8 @@ class Front:
         accepted: AcceptedRequest | None = request.context
         if accepted is None and request.path == PROFILE_PATH and request.method == "POST":
             self._spawn(self._profile(request))
+        elif accepted is None and request.path == KEPT_PATH and request.method == "POST":
+            self._tell_kept(request)
         elif accepted is None and (route := self._control_of(request)) is not None:
             self._spawn(self._answer_control(request, route))
         elif accepted is None:
@@ -163,7 +174,7 @@ class Front:
 
     def _is_own(self, method: str, path: str, *, is_passed_on: bool) -> bool:
         """Clients of a gateway see its OpenAPI alone."""
-        if method == "POST" and path == PROFILE_PATH:
+        if method == "POST" and path in (PROFILE_PATH, KEPT_PATH):
             return self._routes is not None and not is_passed_on
         if method not in ("GET", "HEAD"):
             return False
@@ -184,6 +195,14 @@ class Front:
 
             return 200, "text/html; charset=utf-8", PAGE
         return 200, "application/json", json.dumps(self._processes.description["openapi"]).encode()
+
+    def _tell_kept(self, request: HttpRequest) -> None:
+        told = self._kept.told(request.headers.get(KEEP_HEADER, ""), request.body)
+        if told is None:
+            wanted = "Ask for digests, or session, after and ended_for."
+            request.answer_problem(Problem(400, "Invalid request", wanted))
+        else:
+            request.answer(200, "application/json", json.dumps(told).encode())
 
     async def _profile(self, request: HttpRequest) -> None:
         try:

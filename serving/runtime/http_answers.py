@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.faults import FaultInjection
+from serving.kept_answers import MOST_OF_ONE, KeptAnswers, readable
 from serving.openai import RequestFault
 from serving.overflow import REFUSED, may_overflow
-from serving.protocol import ATTEMPT_HEADER
+from serving.protocol import ATTEMPT_HEADER, KEEP_HEADER
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.errors import Problem
 from serving.runtime.frames import Frame, Meta
@@ -47,6 +48,7 @@ class AnswerParts:
     faults: FaultInjection
     metrics: ServiceMetrics
     pool: IdlePool
+    kept: KeptAnswers
 
     def record(self, label: str, code: int, progress: Progress, *, broke_off: bool = False) -> None:
         self.desk.record(RequestOutcome(label, code, progress.elapsed, broke_off, progress))
@@ -84,6 +86,9 @@ class HttpAnswer:
         self._call: ProcessCall | None = None
         self._loop = asyncio.get_running_loop()
         self._delay: asyncio.TimerHandle | None = None
+        self._keep_key = request.headers.get(KEEP_HEADER, "")
+        self._body = bytearray()
+        """Of the answer, where it is kept."""
 
     def start(self) -> None:
         request = self._request
@@ -151,6 +156,7 @@ class HttpAnswer:
                 self._code = head["status"]
                 request.begin(self._code, head["type"], {"cache-control": "no-cache"})
             if body:
+                self._read_along(body)
                 self._accepted.progress.produced(1)
                 request.piece(body)
             if request.is_paused and self._call is not None:
@@ -162,6 +168,7 @@ class HttpAnswer:
         if not request.is_over:
             if kind is Frame.ANSWER:
                 self._code = meta["status"]
+                self._read_along(readable(meta["type"], body) if self._keep_key else b"")
                 self._record()
                 extra: dict[str, str] = meta.get("headers", {})
                 if self._code == 503:
@@ -173,6 +180,10 @@ class HttpAnswer:
                 self._record()
                 request.end()
         self._over()
+
+    def _read_along(self, body: bytes) -> None:
+        if self._keep_key and len(self._body) <= MOST_OF_ONE:
+            self._body += body
 
     def _fail(self, problem: Problem, retry_after: int | None = None) -> None:
         """Answer with the problem alone, or as the last event of a stream."""
@@ -191,6 +202,7 @@ class HttpAnswer:
 
     def _gone(self) -> None:
         """The client has left. A handler that does not hear of it still has its deadline."""
+        self._keep_key = ""
         self._record()
         self._stop()
 
@@ -226,6 +238,12 @@ class HttpAnswer:
         """Once, and before the last byte goes out. Begun, and cut off by the client: as it began."""
         if not self._is_recorded:
             self._is_recorded = True
+            if self._keep_key:
+                request = self._request
+                path = f"{request.path}?{request.query}" if request.query else request.path
+                code, answer = 502 if broke_off else self._code, bytes(self._body)
+                progress = self._accepted.progress
+                self._parts.kept.keep(self._keep_key, path, request.body, code, answer, progress)
             self._parts.record(self._accepted.label, self._code, self._accepted.progress, broke_off=broke_off)
 
 

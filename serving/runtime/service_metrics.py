@@ -40,12 +40,7 @@ class ServiceMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._indicated = LoopCounter(
-            "slipway_worker_indicator_requests",
-            "Requests for which the gateway chose and in which an indicator of the service was above 0.",
-            ["name", "better"],
-            registry=registry,
-        )
+        self._indicated = worker.indicated
         self._better: dict[str, str] = {}
         self._indicators = LoopCounter(
             "slipway_worker_indicator",

@@ -8,10 +8,11 @@ import pytest
 
 from releases import answers
 from releases.answers import LabelledItem, WorkerAnswer
+from releases.comparison import overlap_of, redacted
 from releases.models import Release
 from releases.services.plan import save_plan
 from releases.states import ReleaseState as S
-from releases.steps.compare_answers import CompareAnswersStep, overlap_of, redacted
+from releases.steps.compare_answers import CompareAnswersStep
 from tests.cast import SYSTEM
 from tests.releases.browsing import as_person, text_of
 from tests.releases.test_quality_steps import keep_set

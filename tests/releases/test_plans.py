@@ -155,7 +155,7 @@ def test_a_plan_may_leave_out_everything_that_has_a_default():
             "steps.1.percnt",
             "Extra inputs are not permitted",
         ),
-        (plan(DEPLOY, {"kind": "shadow"}, PROMOTE), "steps.1", "step 2: Input tag 'shadow'"),
+        (plan(DEPLOY, {"kind": "shade"}, PROMOTE), "steps.1", "step 2: Input tag 'shade'"),
         (plan(DEPLOY, "promote"), "steps.1", "step 2: "),
         (plan(), "steps", "steps: "),
         (plan(DEPLOY, PROMOTE, name="Mine!"), "name", "name: "),

@@ -24,7 +24,7 @@ from gateway.backends.envoy.messages.routes import (
 from gateway.backends.state import GatewayState
 from gateway.cohorts import cookie_pattern
 from gateway.routes import AbilitySpec, Cohort, RouteSpec, RouteTarget, Side, WorkerEndpoint
-from serving.protocol import CHOSEN_BY_HEADER, OVERFLOW_HEADER, PREFIX_HEADER
+from serving.protocol import CHOSEN_BY_HEADER, KEEP_HEADER, OVERFLOW_HEADER, PREFIX_HEADER
 
 API_PREFIX = "/v1"
 """Of a worker only what lies under it answers through the gateway, unless its service has its own routes."""
@@ -143,8 +143,11 @@ def _routes_of(spec: RouteSpec) -> list[EnvoyRoute]:
         "match": _paths_of(spec),
         "route": unforced,
         # Only the gateway says so.
-        "request_headers_to_remove": [CHOSEN_BY_HEADER, OVERFLOW_HEADER],
-        "request_headers_to_add": _prefix_header(spec),
+        "request_headers_to_remove": [CHOSEN_BY_HEADER, OVERFLOW_HEADER, KEEP_HEADER],
+        "request_headers_to_add": [
+            *([_header(KEEP_HEADER, spec.answers_key)] if spec.answers_key else []),
+            *_prefix_header(spec),
+        ],
     }
     return [*_private(spec), *routes, by_weight, _outside(spec)]
 

@@ -13,7 +13,7 @@ from typing import Any
 from gateway.backends.checks import LABEL
 from gateway.cohorts import cookie_pattern
 from gateway.routes import Cohort, NamedService, RouteSpec, RouteTarget, Side
-from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
+from serving.protocol import CHOSEN_BY_HEADER, KEEP_HEADER, PREFIX_HEADER
 
 Rule = dict[str, Any]
 Places = Mapping[str, NamedService]
@@ -81,7 +81,7 @@ def rules_of(
     by_weight = _rule(
         split,
         headers=[],
-        says=[],
+        says=[{"name": KEEP_HEADER, "value": spec.answers_key}] if spec.answers_key else [],
         silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
         # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
         refs=[to(places[target.name], home, weight) for target, weight in shares if weight],
