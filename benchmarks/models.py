@@ -196,14 +196,16 @@ class SystemSeries(models.Model):
 
 
 class BenchmarkLease(models.Model):
-    """A machine, or kind of machines, that one run has to itself."""
+    """A machine, or kind of machines, that one run has to itself, or one job that takes its GPUs."""
 
     key = models.CharField(max_length=200, unique=True)
-    run = models.OneToOneField(BenchmarkRun, on_delete=models.CASCADE, related_name="lease")
+    run = models.OneToOneField(BenchmarkRun, on_delete=models.CASCADE, null=True, related_name="lease")
+    holder = models.CharField(max_length=200, blank=True, default="", db_default="")
+    """Who else has it, for people."""
     since = models.DateTimeField(default=clock.now)
 
     def __str__(self) -> str:
-        return f"{self.key} for {self.run}"
+        return f"{self.key} for {self.run or self.holder}"
 
 
 class BenchmarkLoadToken(BoundToken):

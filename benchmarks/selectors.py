@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -115,6 +115,13 @@ def machines_for_load(cluster: Cluster, *, besides: str = "") -> list[str]:
     return list(rows.order_by("name").values_list("name", flat=True)[:MOST_LOAD_MACHINES])
 
 
+def machines_with_gpus(cluster: Cluster) -> list[str]:
+    """Return machines with a GPU that take new work."""
+    rows = Node.objects.filter(cluster=cluster, state=NodeState.READY, is_cordoned=False)
+    rows = rows.exclude(gpus=None).order_by("name").distinct()
+    return list(rows.values_list("name", flat=True)[:MOST_LOAD_MACHINES])
+
+
 def load_refusal(cluster: Cluster) -> str:
     """Return why no load generator can run there; empty: one can."""
     if not abilities_of(cluster.kind).has_pods:
@@ -138,11 +145,21 @@ def price_per_hour(cluster: Cluster, gpus: int) -> float | None:
     return None if price is None else float(price) * gpus
 
 
+GpuHours = Callable[[Team, datetime], float]
+_also_counted: list[GpuHours] = []
+
+
+def register_gpu_hours(hours: GpuHours) -> None:
+    """Count the GPU hours of other work since a time towards the quota. Registering twice changes nothing."""
+    if hours not in _also_counted:
+        _also_counted.append(hours)
+
+
 def gpu_hours_used(team: Team, *, days: int = 30) -> float:
-    """GPU hours of the team's runs that began in so many days."""
+    """Return the GPU hours of the team's runs, and of other work that counts, that began in so many days."""
     since = clock.now() - timedelta(days=days)
     rows = BenchmarkRun.objects.filter(benchmark__team=team, began_at__gte=since)
-    return gpu_hours_of(rows, clock.now())
+    return gpu_hours_of(rows, clock.now()) + sum(hours(team, since) for hours in _also_counted)
 
 
 def is_quota_spent(team: Team) -> bool:

@@ -51,6 +51,12 @@ def chosen(found: QuerySet[RuntimeImage], wish: ImageRequirements) -> ChosenImag
     return choose(map(facts_of, rows), wish)
 
 
+def works_on(row: RuntimeImage, *, gpu: str, architecture: str) -> bool:
+    """Return whether the last trial on a GPU and an architecture says that it works there."""
+    trial = rules.trial_on(facts_of(row), rules.GpuDescription(gpu), architecture)
+    return trial is not None and trial.works
+
+
 def facts_of(row: RuntimeImage) -> rules.Image:
     return rules.Image(
         key=row.pk,

@@ -1,14 +1,17 @@
 """Runs and recipes as JSON documents, for programs: `schema` rises when a field changes its meaning."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import get_language
 
 from optimization.accuracy import in_percent, margin_percent
+from optimization.budgets import batch_document
+from optimization.family import FamilyMember
 from optimization.models import AccuracyCheck, AccuracyVerdict, OptimizationRun
 from optimization.planning import RunPlan
 from optimization.recipes import OptimizationRecipe, Words
+from optimization.verdicts import measured_on
 
 SCHEMA = 1
 
@@ -43,7 +46,7 @@ def recipe_document(recipe: OptimizationRecipe) -> dict[str, Any]:
     }
 
 
-def document_of(row: OptimizationRun) -> dict[str, Any]:
+def document_of(row: OptimizationRun, members: Sequence[FamilyMember]) -> dict[str, Any]:
     check = AccuracyCheck.objects.filter(run=row).first()
     return {
         "schema": SCHEMA,
@@ -55,6 +58,23 @@ def document_of(row: OptimizationRun) -> dict[str, Any]:
         "accuracy": check and accuracy_document(check),
         "speed": row.speed,
         "benchmark_order": row.benchmark_order,
+        "measured_on": measured_on(row),
+        "batch": batch_document(row),
+        "family": [member_document(one) for one in members],
+    }
+
+
+def member_document(one: FamilyMember) -> dict[str, Any]:
+    """Return a version of the family. `cost`: per token, the root's is 1; `is_best`: on the Pareto front."""
+    return {
+        "version": str(one.version),
+        "run": one.run and one.run.pk,
+        "recipe": one.run.recipe if one.run else "",
+        "metric": one.metric,
+        "value": one.value,
+        "cost": one.cost,
+        "size_bytes": one.version.size_bytes,
+        "is_best": one.is_best,
     }
 
 

@@ -6,4 +6,5 @@ from optimization.states import OptimizationState
 
 
 class OptimizationRunFilter(TeamRowFilter):
+    batch = filters.text(_("Batch"), "Runs that were ordered together: the name of the batch.", "batch")
     state = filters.choice(_("State"), "State of the run.", OptimizationState.choices, "state")

@@ -18,6 +18,7 @@ from models_registry.states import VersionState
 from optimization.documents import in_language
 from optimization.recipes import recipes
 from optimization.scorer_files import SUFFIX as SCORERS
+from optimization.states import RunPlace
 from optimization.task_files import SUFFIXES
 from serving.engines.registry import ENGINES
 
@@ -35,6 +36,20 @@ class NewRunForm(forms.Form):
     team = forms.ModelChoiceField(Team.objects.none(), label=_("Team"), to_field_name="name")
     parent = forms.ChoiceField(label=_("Version"))
     recipe = forms.ChoiceField(label=_("Recipe"))
+    more_recipes = forms.MultipleChoiceField(
+        required=False,
+        label=_("Other recipes"),
+        help_text=_("Each makes a version of its own; all are compared on one page."),
+        widget=forms.CheckboxSelectMultiple,
+    )
+    budget_hours = forms.FloatField(
+        required=False,
+        label=_("Budget (hours)"),
+        help_text=_("With a budget recipes take turns; one whose estimate exceeds the rest is not begun."),
+    )
+    budget_cost = forms.FloatField(
+        required=False, label=_("Budget (cost)"), help_text=_("Of the GPUs, in the currency of their prices.")
+    )
     parameters = ParametersField(_("One per line: a name and its value, such as share: 0.25."))
     test = forms.ChoiceField(
         label=_("Test set"),
@@ -49,6 +64,13 @@ class NewRunForm(forms.Form):
         help_text=_("Largest accepted loss: points of accuracy, percent of perplexity."),
     )
     cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
+    place = forms.ChoiceField(
+        choices=RunPlace.choices,
+        required=False,
+        label=_("Where jobs run"),
+        help_text=_("A Job of the cluster fetches the version, and hands in what it made."),
+    )
+    gpus = forms.IntegerField(initial=0, min_value=0, required=False, label=_("GPUs of the recipe's Job"))
     engine = forms.ChoiceField(choices=[(one, one) for one in ENGINES], label=_("Engine"))
     gain = forms.FloatField(
         initial=1.0,
@@ -76,9 +98,9 @@ class NewRunForm(forms.Form):
         parents = versions.filter(pk__in=weights, quantization="").select_related("model")
         labels = [str(one) for one in parents.order_by("model__name", "-number")[:MOST_SETS]]
         self._choose("parent", [(one, one) for one in labels])
-        self._choose(
-            "recipe", [(one.name, f"{one.name}: {in_language(one.title)}") for one in recipes().values()]
-        )
+        known = [(one.name, f"{one.name}: {in_language(one.title)}") for one in recipes().values()]
+        self._choose("recipe", known)
+        self._choose("more_recipes", known)
         self.fields["recipe"].initial = DEFAULT_RECIPE
         sets = _files(versions, ".jsonl")
         tasks = [one for suffix in (*SUFFIXES, SCORERS) for one in _files(versions, suffix)]
@@ -96,8 +118,23 @@ class NewRunForm(forms.Form):
     def _choose(self, name: str, choices: list[Any]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
 
+    @property
+    def recipes(self) -> list[str]:
+        """Return all recipes that were chosen, each once."""
+        return list(dict.fromkeys([self.cleaned_data["recipe"], *self.cleaned_data["more_recipes"]]))
+
+    @property
+    def budget(self) -> dict[str, float | None]:
+        return {name: self.cleaned_data[name] for name in ("budget_hours", "budget_cost")}
+
+    @property
+    def is_batch(self) -> bool:
+        return len(self.recipes) > 1 or any(one is not None for one in self.budget.values())
+
     def order(self) -> dict[str, Any]:
-        """Return the order as `planning.plan_run` takes it."""
-        given = {name: value for name, value in self.cleaned_data.items() if name != "name"}
+        """Return the order of each recipe as `planning.plan_run` takes it."""
+        besides = ("name", "recipe", "more_recipes", "budget_hours", "budget_cost")
+        given = {name: value for name, value in self.cleaned_data.items() if name not in besides}
         parameters = {name: values[0] for name, values in given["parameters"].items() if values}
+        given |= {"place": given["place"] or RunPlace.LOCAL, "gpus": given["gpus"] or 0}
         return {**given, "cluster": given["cluster"].name, "parameters": parameters}

@@ -32,6 +32,11 @@ class RunLimits:
         return cls(**told)
 
     @property
+    def container_bytes(self) -> int:
+        """Limit of a container's memory, where another process fetches and sends the files."""
+        return self.memory_bytes * 3 // 2 + GB
+
+    @property
     def address_bytes(self) -> int:
         """Limit of the process's address space."""
         return 2 * self.memory_bytes + ADDRESS_SPACE

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext
 
 from accounts.states import Right
+from benchmarks.selectors import register_gpu_hours
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.pages.badges import Badge
@@ -24,7 +25,8 @@ from optimization.output import SCORES_KEPT, OptimizationOutputs
 from optimization.panels import version_panel
 from optimization.reconcilers.runs import OptimizationReconciler
 from optimization.search_box import find
-from optimization.states import ENDED, AccuracyResult, OptimizationState
+from optimization.selectors import gpu_hours
+from optimization.states import ENDED, AccuracyResult, OptimizationState, RunPlace
 from optimization.webhook_events import optimization_payload
 
 VERSIONS_OF_RUNS = tuple(
@@ -51,6 +53,7 @@ MANIFEST = AppManifest(
     choices=(
         ChoiceSet(OptimizationState, badges="optimization", schema="OptimizationState"),
         ChoiceSet(AccuracyResult, badges="accuracy"),
+        ChoiceSet(RunPlace, schema="OptimizationPlace"),
     ),
     badges={
         "optimization": {
@@ -107,6 +110,7 @@ MANIFEST = AppManifest(
         partial(register_references, SCORES_KEPT),
         partial(register_source_kind, OptimizationOutputs()),
         partial(register_panel, version_panel),
+        partial(register_gpu_hours, gpu_hours),
         *(partial(register_uses, one) for one in VERSIONS_OF_RUNS),
     ),
 )

@@ -4,11 +4,12 @@ from django.db import models
 
 from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
+from clusters.models.tokens import BoundToken
 from common import clock
 from common.jobs.rows import RunsJob
 from common.reconcile import Reconciled
 from optimization.recipes import OptimizationRecipe, recipes
-from optimization.states import AccuracyResult, OptimizationState
+from optimization.states import AccuracyResult, OptimizationState, RunPlace
 
 
 class OptimizationRunRows(TeamOwned["OptimizationRun"]):
@@ -36,6 +37,18 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     """Largest loss that is accepted: points of accuracy, percent of perplexity."""
     benchmark_order = models.JSONField(default=dict, editable=False)
     """Cluster, scenario, spec and the gain that is demanded; empty: no benchmark."""
+    batch = models.CharField(max_length=63, blank=True, editable=False)
+    """Name of the runs of its team that were ordered together; empty: it was ordered alone."""
+    budget = models.JSONField(default=dict, editable=False)
+    """Of the batch: `hours`, `cost`, `estimate`; empty: none. See `budgets`."""
+    began_at = models.DateTimeField(null=True, editable=False)
+    place = models.CharField(max_length=10, choices=RunPlace.choices, default=RunPlace.LOCAL, editable=False)
+    gpus = models.PositiveIntegerField(default=0, editable=False)
+    """Of the recipe's Job."""
+    gpu_seconds = models.FloatField(default=0, editable=False)
+    """GPU time that the recipe's Job has taken."""
+    handed_in = models.JSONField(null=True, editable=False)
+    """Result and files that its job in a cluster has handed in; see `job_results`."""
     environment = models.CharField(max_length=100, blank=True, editable=False)
     """Name of its environment's directory, or of the family as long as there is none; empty: the recipe runs
     where Slipway does."""
@@ -75,6 +88,15 @@ class OptimizationRun(TeamRow, Reconciled, RunsJob):
     def known_recipe(self) -> OptimizationRecipe | None:
         """Return the recipe as it is installed now; None: it is no more."""
         return recipes().get(self.recipe)
+
+
+class OptimizationJobToken(BoundToken):
+    """Token by which the job of a run in a cluster fetches its order and hands in its results."""
+
+    run = models.ForeignKey(OptimizationRun, on_delete=models.CASCADE, related_name="+")
+
+    def __str__(self) -> str:
+        return f"job of {self.run}"
 
 
 class AccuracyCheck(models.Model):

@@ -17,11 +17,15 @@ from model_store.references import References
 from models_registry.errors import SourceNotAllowed
 from models_registry.importing.directory import DirectorySource
 from models_registry.models import Model, Version
+from optimization import job_results
 from optimization.models import AccuracyCheck, OptimizationRun
 from optimization.programs.scoring import SCORES
 from optimization.states import OptimizationState
 
 STAGING = "optimization-"
+
+
+S = OptimizationState
 
 
 def root() -> Path:
@@ -85,9 +89,16 @@ def forget_staging(row: OptimizationRun) -> None:
 
 
 def _keys(keys: Collection[str]) -> set[str]:
-    ids = [int(key.removeprefix(STAGING)) for key in keys if key.startswith(STAGING)]
-    held = OptimizationRun.objects.filter(pk__in=ids, state=OptimizationState.CHECKING)
-    return {f"{STAGING}{pk}" for pk in held.values_list("pk", flat=True)}
+    """Return the keys of scores that are being kept, and of what jobs in clusters have handed in."""
+    ids = {key: int(key.rpartition("-")[2]) for key in keys if key.startswith(STAGING)}
+    held = OptimizationRun.objects.filter(pk__in=ids.values(), is_held=True)
+    working = {S.RUNNING, S.STORING, S.CHECKING}
+    states = dict(held.values_list("pk", "state"))
+    return {
+        key
+        for key, pk in ids.items()
+        if states.get(pk) in (working if key.startswith(job_results.STAGING) else {S.CHECKING})
+    }
 
 
 SCORES_KEPT = References(rows=AccuracyCheck.objects.all(), team="run__team", keys=_keys)

@@ -14,6 +14,8 @@ from accounts.services.rights import require
 from accounts.states import Right
 from benchmarks.errors import InvalidBenchmark
 from benchmarks.planning import BenchmarkPlan, plan_benchmark
+from benchmarks.selectors import gpu_hours_used, load_refusal, machines_with_gpus, price_per_hour
+from clusters.backends.kinds import abilities_of
 from clusters.images import gpus_of
 from clusters.models import Cluster
 from clusters.selectors import deployments_of
@@ -29,11 +31,13 @@ from models_registry.facts.readme import written_of
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
 from optimization.errors import InvalidOptimization
+from optimization.family_images import image_refusal
 from optimization.inputs import NoSuchItemFile, item_file
 from optimization.limits import GB, RunLimits, free_memory_bytes, limits_of
 from optimization.recipes import OptimizationRecipe, recipes
 from optimization.scorer_files import is_scorer
 from optimization.service_load import LEAST_REQUESTS, scenario_of
+from optimization.states import RunPlace
 from optimization.task_files import is_task_file
 
 ACTOR = Actor.system("optimization")
@@ -50,6 +54,7 @@ PIPELINE_INDEX = "model_index.json"
 """Of a pipeline in diffusers' layout."""
 MOST_MARGIN = 50.0
 MOST_GAIN = 100.0
+MOST_GPUS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,23 @@ class RunPlan:
     benchmark: BenchmarkPlan | None
     """Of the parent alone: the child takes as long again. None: the accuracy check takes the times."""
     warnings: Sequence[str] = ()
+    place: RunPlace = RunPlace.LOCAL
+    gpus: int = 0
+
+    @property
+    def hours(self) -> float:
+        """Return the time that recipe and benchmark take, about."""
+        return self.limits.seconds / 3600 + (2 * self.benchmark.hours if self.benchmark else 0.0)
+
+    @property
+    def cost(self) -> float | None:
+        """Return the price of its GPUs over that time; None: none is set, or it takes no GPU."""
+        cluster = Cluster.objects.filter(name=self.benchmark_order["cluster"]).first() if self.gpus else None
+        job = price_per_hour(cluster, self.gpus) if cluster else None
+        price = self.benchmark.price if self.benchmark else None
+        if job is None and price is None:
+            return None
+        return 2 * (price or 0.0) + (job or 0.0) * self.limits.seconds / 3600
 
 
 def plan_run(
@@ -83,6 +105,8 @@ def plan_run(
     load_of: str = "",
     compare_batching: bool = False,
     repeats: int = DEFAULT_REPEATS,
+    place: str = RunPlace.LOCAL,
+    gpus: int = 0,
 ) -> RunPlan:
     """Raises NotAllowed, InvalidOptimization with the names of the fields."""
     require(actor, Right.OPTIMIZATIONS_WRITE, team)
@@ -132,11 +156,14 @@ def plan_run(
             check_code(sets["test"][0])
         except CodeNotAllowed as error:
             faults["test"] = str(error)
+    faults |= _place_faults(team, cluster, place, gpus, chosen, test)
     drawn = _drawn(team, load_of, scenario, faults) if load_of else scenario
     if faults or version is None or chosen is None:
         raise _invalid(faults)
     limits = limits_of(chosen, parent_bytes=version.size_bytes, hours=settings.SLIPWAY_OPTIMIZATION_HOURS)
-    _check_fit(version, limits)
+    _check_fit(version, limits, in_cluster=place == RunPlace.CLUSTER)
+    if gpus:
+        _check_quota(team, gpus * limits.seconds / 3600)
     order = {
         "cluster": cluster,
         "scenario": dict(drawn or DEFAULT_SCENARIO),
@@ -157,6 +184,8 @@ def plan_run(
         order,
         benchmark,
         warnings_about(version),
+        RunPlace(place),
+        gpus,
     )
 
 
@@ -219,7 +248,44 @@ def warnings_about(parent: Version) -> list[str]:
     return [said % {"version": parent, "licence": licence}]
 
 
-def _check_fit(version: Version, limits: RunLimits) -> None:
+def _place_faults(
+    team: Team, cluster: str, place: str, gpus: int, recipe: OptimizationRecipe | None, test: str
+) -> dict[str, str]:
+    """Return why the jobs of a run cannot be where they were ordered, by field."""
+    if place not in RunPlace.values:
+        return {"place": _("Give one of %(known)s.") % {"known": ", ".join(RunPlace.values)}}
+    if place == RunPlace.LOCAL:
+        return {"gpus": _("GPUs are for Jobs of a cluster: give the place cluster, too.")} if gpus else {}
+    row = Cluster.objects.present().filter(name=cluster).first()
+    if row is None:
+        return {}
+    if not abilities_of(row.kind).has_pods:
+        return {"place": _("Cluster %(name)s runs no Jobs: leave the place out.") % {"name": cluster}}
+    if not 0 <= gpus <= MOST_GPUS:
+        return {"gpus": _("Give a number from 0 to %(most)s.") % {"most": MOST_GPUS}}
+    if is_task_file(test) or is_scorer(test):
+        local = _("Task files and scorers run beside the control plane: give items as JSON lines.")
+        return {"test": local}
+    if refusal := load_refusal(row) or image_refusal(recipe.family if recipe and recipe.lock else "", team):
+        return {"place": refusal}
+    if gpus and not machines_with_gpus(row):
+        return {"gpus": _("Cluster %(name)s has no machine with a GPU that takes work.") % {"name": cluster}}
+    return {}
+
+
+def _check_quota(team: Team, hours: float) -> None:
+    """Refuse GPU hours beyond the quota of benchmarks and recipes. Raises InvalidOptimization."""
+    quota: float = settings.SLIPWAY_BENCHMARK_GPU_HOURS
+    used = gpu_hours_used(team) if quota else 0.0
+    if quota and used + hours > quota:
+        said = _(
+            "Team %(team)s has used %(used)s of %(quota)s GPU hours in 30 days; this takes about %(more)s."
+        )
+        told = {"team": team, "quota": f"{quota:g}", "used": f"{used:.1f}", "more": f"{hours:.2f}"}
+        raise _invalid({"gpus": said % told})
+
+
+def _check_fit(version: Version, limits: RunLimits, *, in_cluster: bool) -> None:
     """Refuse before a limit would kill. Raises InvalidOptimization."""
     if not VersionFile.objects.filter(version=version, path__endswith=".safetensors").exists():
         raise _invalid({"parent": _("%(version)s has no safetensors files.") % {"version": version}})
@@ -230,8 +296,8 @@ def _check_fit(version: Version, limits: RunLimits) -> None:
                 % {"version": version, "method": version.quantization}
             }
         )
-    most = settings.SLIPWAY_OPTIMIZATION_MEMORY_GB * GB or free_memory_bytes()
-    if limits.memory_bytes > most:
+    most = settings.SLIPWAY_OPTIMIZATION_MEMORY_GB * GB or (0 if in_cluster else free_memory_bytes())
+    if most and limits.memory_bytes > most:
         short = _("It needs about %(needed)s GB of memory; %(free)s GB are there.")
         raise _invalid(
             {"recipe": short % {"needed": f"{limits.memory_bytes / GB:.1f}", "free": f"{most / GB:.1f}"}}

@@ -1,6 +1,6 @@
 from django.utils.translation import gettext_lazy as _
 
-from accounts.declared_rights import RightSpec, Role
+from accounts.declared_rights import AccountKind, RightSpec, Role
 
 RIGHTS = (
     RightSpec(
@@ -10,5 +10,12 @@ RIGHTS = (
         rank=118,
         roles=(Role.DEVELOPER, Role.APPROVER, Role.OPERATOR),
         presets=("ci",),
+    ),
+    RightSpec(
+        value="optimizations.run",
+        label=_("run the job of an optimised version"),
+        group=_("Optimised versions"),
+        rank=132,
+        kinds=(AccountKind.MACHINE,),
     ),
 )

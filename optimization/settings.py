@@ -14,3 +14,9 @@ class Settings(BaseSettings):
     optimization_hours: float = Field(
         24, gt=0, description="Hours after which the job of a recipe, or of an accuracy check, is ended."
     )
+    optimization_images: dict[str, str] = Field(
+        default_factory=dict,
+        description="Image of the catalogue, by its name, in which a family of recipes runs as a Job of a "
+        'cluster: {"compressor": "recipes-compressor"}. Recipes without packages of their own run in the '
+        "cluster's jobs_image.",
+    )

@@ -22,6 +22,11 @@ class OptimizationState(TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
+class RunPlace(TextChoices):
+    LOCAL = "local", _("Beside the control plane")
+    CLUSTER = "cluster", _("Job of the cluster")
+
+
 class AccuracyResult(TextChoices):
     PASSED = "passed", _("Passed")
     FAILED = "failed", _("Failed")
@@ -34,7 +39,7 @@ ENDED = frozenset({_S.PASSED, _S.REJECTED, _S.NEEDS_ITEMS, _S.FAILED, _S.CANCELL
 UNDER_WAY = frozenset({_S.PREPARING, _S.RUNNING, _S.STORING, _S.CHECKING, _S.BENCHMARKING})
 MOVES: StateMachine[OptimizationState] = StateMachine(
     {
-        _S.PREPARING: {_S.RUNNING, _S.FAILED, _S.CANCELLING},
+        _S.PREPARING: {_S.RUNNING, _S.FAILED, _S.CANCELLING, _S.CANCELLED},
         _S.RUNNING: {_S.STORING, _S.FAILED, _S.CANCELLING},
         _S.STORING: {_S.CHECKING, _S.FAILED, _S.CANCELLING},
         _S.CHECKING: {_S.BENCHMARKING, _S.PASSED, _S.REJECTED, _S.NEEDS_ITEMS, _S.FAILED, _S.CANCELLING},

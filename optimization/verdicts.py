@@ -7,8 +7,12 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from benchmarks import selectors as benchmarks
-from benchmarks.models import Benchmark
+from benchmarks.models import Benchmark, BenchmarkRun
+from benchmarks.states import RunState
 from common.errors import SlipwayError
+from images.selectors import works_on
+from images.services import note_trial
+from images.states import TrialOutcome
 from model_store.backends.base import Ingested
 from models_registry.services.evaluations import FigureInput, evaluate_version
 from optimization.accuracy import AccuracyOutcome, margin_percent
@@ -83,6 +87,38 @@ def benchmark_name(row: OptimizationRun) -> str:
 
 def benchmark_of(row: OptimizationRun) -> Benchmark | None:
     return Benchmark.objects.filter(team=row.team, name=benchmark_name(row), created_by=ACTOR.name).first()
+
+
+def valid_runs(row: OptimizationRun, benchmark: Benchmark | None) -> list[BenchmarkRun]:
+    """Return the runs in which the made version was validly measured."""
+    rows = BenchmarkRun.objects.filter(
+        benchmark=benchmark, state=RunState.VALID, cell__version=row.child_id
+    ).select_related("cell__image", "cell__version__model")
+    return list(rows) if benchmark is not None else []
+
+
+def note_trials(row: OptimizationRun, benchmark: Benchmark) -> None:
+    """Note in the catalogue that images ran the made version on the GPUs where it was measured."""
+    for run in valid_runs(row, benchmark):
+        gpu, _comma, driver = str(run.environment.get("gpu", "")).partition(", driver ")
+        version, image = run.cell.version, run.cell.image
+        about = {"gpu": gpu, "architecture": version.architecture}
+        if not gpu or image is None or works_on(image, **about):
+            continue
+        words = " ".join(filter(None, (str(version), version.quantization)))
+        with suppress(SlipwayError):
+            note_trial(
+                actor=ACTOR, image=image, outcome=TrialOutcome.WORKS, driver=driver, words=words, **about
+            )
+
+
+def measured_on(row: OptimizationRun) -> list[str]:
+    """Return the GPUs, or machines, on which the made version served a load, each with its engine."""
+    found = (
+        (run.environment.get("gpu") or ", ".join(run.environment.get("machines", ())), run.environment)
+        for run in valid_runs(row, row.benchmark)
+    )
+    return sorted({f"{place}: {environment.get('engine', '')}".strip(": ") for place, environment in found})
 
 
 def speed_ratios(row: OptimizationRun, benchmark: Benchmark) -> list[SpeedRatio]:

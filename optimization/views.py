@@ -1,5 +1,7 @@
 """Pages of optimised versions: the list, a new run, one of them."""
 
+from typing import Any
+
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -15,13 +17,14 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from optimization import documents, panels, planning, services
+from optimization import budgets, documents, panels, planning, services
 from optimization.canary import canary_links
 from optimization.filters import OptimizationRunFilter
 from optimization.forms import NewRunForm
 from optimization.models import AccuracyCheck, OptimizationRun
 from optimization.recipes import recipes
 from optimization.states import ENDED, UNDER_WAY, OptimizationState
+from optimization.verdicts import measured_on
 
 SORTS = {"name": "name", "state": "state", "team": "team__name", "created": "created_at"}
 
@@ -45,23 +48,29 @@ def new_run(request: HttpRequest) -> HttpResponse:
     given = request.POST if request.method == "POST" else None
     initial = {name: value for name, value in request.GET.items() if value}
     form = NewRunForm(given, actor=actor, initial=initial)
-    plan = None
+    plans: list[planning.RunPlan] = []
     if form.is_bound and form.is_valid():
         try:
+            order: dict[str, Any] = {"actor": actor, **form.order()}
+            batch: dict[str, Any] = {**order, "recipes": form.recipes, **form.budget}
             if "preview" in request.POST:
-                plan = planning.plan_run(actor=actor, **form.order())
+                plans = services.plan_batch(**batch)
             else:
-                row = services.start_run(actor=actor, name=form.cleaned_data["name"], **form.order())
+                name = form.cleaned_data["name"]
+                if form.is_batch:
+                    row = services.start_batch(name=name, **batch)[0]
+                else:
+                    row = services.start_run(name=name, recipe=form.recipes[0], **order)
                 return done(request, _("%(row)s has begun.") % {"row": row}, to=f"/optimizations/{row.pk}/")
         except SlipwayError as error:
             blame(form, error, {})
     context = {
         "form": form,
-        "plan": plan and documents.plan_document(plan),
+        "plans": [documents.plan_document(one) for one in plans],
         "recipes": [documents.recipe_document(one) for one in recipes().values()],
         "may_add": may(actor, Right.OPTIMIZATIONS_WRITE),
     }
-    status = UNPROCESSABLE if form.is_bound and plan is None else 200
+    status = UNPROCESSABLE if form.is_bound and not plans else 200
     return page(request, "optimization/new_optimization.html", context, status=status)
 
 
@@ -85,6 +94,8 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "may_cancel": row.state in UNDER_WAY and may(actor, Right.OPTIMIZATIONS_WRITE, row.team),
         "warnings": planning.warnings_about(row.parent),
         "is_ended": row.state in ENDED,
+        "measured_on": measured_on(row),
+        "batch": budgets.batch_document(row),
         **panels.family_context(actor, row),
     }
     return page(request, "optimization/optimization.html", context, parts=("result",))

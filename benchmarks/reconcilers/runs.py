@@ -64,7 +64,7 @@ class Lease(Step[BenchmarkRun]):
         lease = held.first()
         if lease is None:
             return _("its turn")
-        return "" if lease.run_id == row.pk else str(lease.run)
+        return "" if lease.run_id == row.pk else str(lease.run or lease.holder)
 
     def settle(self, row: BenchmarkRun, seen: str, now: datetime) -> StepOutcome:
         if seen:

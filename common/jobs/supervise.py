@@ -65,7 +65,7 @@ def _note_end(notes: JobNotes, ending: Ending, code: int) -> None:
 
 def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes]":
     unenforced = []
-    if not spec.limits.network and not _cut_network():
+    if not spec.limits.network and not cut_network():
         unenforced.append("network")
     notes.write(
         STARTED,
@@ -86,7 +86,7 @@ def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes
 
 def _limit(limits: JobLimits) -> None:
     """Set the limits in the child, before it becomes the program."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKING)
     os.nice(limits.nice)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -97,7 +97,11 @@ def _limit(limits: JobLimits) -> None:
         os.sched_setaffinity(0, random.sample(here, min(limits.cpus, len(here))))
 
 
-def _cut_network() -> bool:
+def die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def cut_network() -> bool:
     """Leave this process, and what it starts, no network but a loopback of its own; whether that can be."""
     user, group = os.geteuid(), os.getegid()
     if user == 0:

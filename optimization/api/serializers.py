@@ -6,8 +6,10 @@ from accounts.api.team_rows import TeamRowSerializer
 from common.api.examples import example
 from common.audit import MAX_REASON
 from optimization import documents
+from optimization.family import family_of
 from optimization.models import OptimizationRun
 from optimization.planning import DEFAULT_REPEATS
+from optimization.states import RunPlace
 
 ROW = {
     "id": 7,
@@ -23,6 +25,9 @@ ROW = {
     "seed": 0,
     "margin": 1.0,
     "benchmark": 12,
+    "batch": "",
+    "place": "local",
+    "gpus": 0,
     "progress": {},
     "created_at": "2026-11-20T08:00:00Z",
     "created_by": "olga",
@@ -77,6 +82,20 @@ class OptimizationSerializer(TeamRowSerializer[OptimizationRun]):
             "accuracy": {"items": 400, "scores_sha256": "60af", "verdicts": [VERDICT], "worst": []},
             "speed": [{"rate": 4.0, "name": "output_rate", "ratio": 1.9, "low": 1.8, "high": 2.0}],
             "benchmark_order": {"cluster": "local", "gain": 1.0},
+            "measured_on": ["NVIDIA H100 80GB HBM3, driver 580.65.06: vllm 0.11.0"],
+            "batch": None,
+            "family": [
+                {
+                    "version": "chat:v2",
+                    "run": 7,
+                    "recipe": "local/int8-dynamic",
+                    "metric": "perplexity",
+                    "value": 12.14,
+                    "cost": 0.53,
+                    "size_bytes": 20_000_000,
+                    "is_best": True,
+                }
+            ],
         },
     }
 )
@@ -89,14 +108,16 @@ class OptimizationDetailSerializer(OptimizationSerializer):
         fields = (*ROW, "result")
 
     def get_result(self, row: OptimizationRun) -> dict[str, Any]:
-        return documents.document_of(row)
+        actor = self.context["request"]._request.actor
+        members = family_of(actor, row.parent, test_sha256=row.test.get("sha256", ""))
+        return documents.document_of(row, members)
 
 
-@example(ORDER)
-class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
+class OptimizationOrderSerializer(serializers.Serializer[Any]):
+    """An order of one recipe or of several."""
+
     team = serializers.CharField(max_length=63, help_text="Owner.")
     parent: Any = serializers.CharField(max_length=200, help_text="The version to optimise: model:version.")
-    recipe = serializers.CharField(max_length=100, help_text="See optimizations/recipes/.")
     cluster = serializers.CharField(max_length=63, help_text="Where parent and child are benchmarked.")
     test = serializers.CharField(
         max_length=1300, help_text="Test set, a file of a version: model:version/path."
@@ -128,16 +149,57 @@ class OptimizationPlanRequestSerializer(serializers.Serializer[Any]):
         help_text="Instead of a scenario: a service of the team, whose lengths and rates of the last seven "
         "days are taken, never its prompts.",
     )
+    place = serializers.ChoiceField(
+        choices=RunPlace.choices,
+        required=False,
+        help_text="Where its jobs run: `cluster` is a Job of the cluster. Default local.",
+    )
+    gpus = serializers.IntegerField(
+        min_value=0, required=False, help_text="GPUs of the recipe's Job, with place `cluster`. Default 0."
+    )
     repeats = serializers.IntegerField(
         min_value=DEFAULT_REPEATS, max_value=20, required=False, help_text="Runs of each version."
     )
 
 
-@example({**ORDER, "name": "chat-int8"})
-class NewOptimizationSerializer(OptimizationPlanRequestSerializer):
+@example(ORDER)
+class OptimizationPlanRequestSerializer(OptimizationOrderSerializer):
+    recipe = serializers.CharField(max_length=100, help_text="See optimizations/recipes/.")
+
+
+class _NamedOrderSerializer(OptimizationOrderSerializer):
     name = serializers.CharField(max_length=63, required=False, allow_blank=True)
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
     seed = serializers.IntegerField(min_value=0, max_value=2**53, required=False)
+
+
+@example({**ORDER, "name": "chat-int8"})
+class NewOptimizationSerializer(_NamedOrderSerializer, OptimizationPlanRequestSerializer):
+    pass
+
+
+BATCH = {name: value for name, value in ORDER.items() if name != "recipe"}
+
+
+@example({**BATCH, "recipes": ["local/int8-dynamic", "local/prune-mlp"], "budget_hours": 2.0})
+class OptimizationBatchRequestSerializer(_NamedOrderSerializer):
+    recipes = serializers.ListField(
+        child=serializers.CharField(max_length=100), help_text="See optimizations/recipes/; one run each."
+    )
+    budget_hours = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="With a budget runs take turns; one whose estimate exceeds the rest is not begun.",
+    )
+    budget_cost = serializers.FloatField(
+        required=False, allow_null=True, help_text="Of their GPUs, in the currency of the prices."
+    )
+
+
+@example({"batch": "chat-v1-batch", "runs": [ROW]})
+class OptimizationBatchSerializer(serializers.Serializer[Any]):
+    batch = serializers.CharField()
+    runs = OptimizationSerializer(many=True)
 
 
 @example(

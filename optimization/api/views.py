@@ -26,6 +26,7 @@ class Optimizations(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     sort = ("-created_at", "name")
     inputs: ClassVar = {
         "create": serializers.NewOptimizationSerializer,
+        "batch": serializers.OptimizationBatchRequestSerializer,
         "preview": serializers.OptimizationPlanRequestSerializer,
         "cancel": serializers.OptimizationCancelSerializer,
     }
@@ -33,7 +34,7 @@ class Optimizations(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         "retrieve": serializers.OptimizationDetailSerializer,
         "cancel": serializers.OptimizationSerializer,
     }
-    needs: ClassVar = dict.fromkeys(("create", "preview", "cancel"), Right.OPTIMIZATIONS_WRITE)
+    needs: ClassVar = dict.fromkeys(("create", "batch", "preview", "cancel"), Right.OPTIMIZATIONS_WRITE)
 
     def visible(self, rows: Any) -> Any:
         return super().visible(rows).select_related("team", "parent__model", "child__model")
@@ -41,6 +42,16 @@ class Optimizations(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def create_one(self, given: dict[str, Any]) -> OptimizationRun:
         team = team_named(self.actor, given.pop("team"))
         return services.start_run(actor=self.actor, team=team, **given)
+
+    @extend_schema(responses={201: serializers.OptimizationBatchSerializer})
+    @action(detail=False, methods=["post"])
+    def batch(self, request: Request) -> Response:
+        """Start several recipes on one version, with a budget if one is given."""
+        given = self.given()
+        team = team_named(self.actor, given.pop("team"))
+        rows = services.start_batch(actor=self.actor, team=team, **given)
+        shown = serializers.OptimizationBatchSerializer({"batch": rows[0].batch, "runs": rows})
+        return Response(shown.data, status=201)
 
     @extend_schema(responses={200: serializers.OptimizationPlanSerializer})
     @action(detail=False, methods=["post"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from common.jobs.run import Running, read_json, run
+from optimization.programs.checks import source_fault
 from optimization.recipes.order import MakingOrder, RecipeRefusal
 from serving.environments import hold
 
@@ -45,8 +46,10 @@ def make(running: Running) -> Mapping[str, Any]:
     told = read_json()
     if gone := missing_environment(told):
         return {"refused": gone}
+    if fault := source_fault(Path(told["source"])):
+        return {"refused": fault}
     output = Path(told["output"])
-    # What an earlier try has left is of no use: it starts anew.
+    # Output that an earlier try has left is of no use; a recipe goes on from its checkpoint, if it has one.
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     order = MakingOrder(
@@ -55,6 +58,7 @@ def make(running: Running) -> Mapping[str, Any]:
         parameters=told["parameters"],
         seed=told["seed"],
         calibration=Path(told["calibration"]) if told["calibration"] else None,
+        checkpoint=Path(told["checkpoint"]) if told.get("checkpoint") else None,
     )
     began, last = time.monotonic(), 0.0
 

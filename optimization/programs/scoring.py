@@ -13,6 +13,7 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from optimization.items import EvalItem, read_items
+from optimization.programs.checks import tokenizer_fault
 from optimization.programs.making import OFFLINE, missing_environment
 
 SCORES = "scores.jsonl"
@@ -24,6 +25,8 @@ def score(running: Running) -> Mapping[str, Any]:
     told = read_json()
     if gone := missing_environment(told):
         return {"refused": gone}
+    if fault := tokenizer_fault(Path(told["parent"]), Path(told["child"])):
+        return {"refused": fault}
     items = read_items(Path(told["test"]))
     place = Path(told["output"])
     place.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,8 @@ class MakingOrder:
     seed: int
     calibration: Path | None = None
     """JSON lines as `items.read_items` takes them."""
+    checkpoint: Path | None = None
+    """Directory that is there again when the process died and another goes on; None: there is none."""
 
     def config(self) -> dict[str, Any]:
         """Return the model's config."""

@@ -3,22 +3,27 @@
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from json import dumps
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from benchmarks import leases
 from benchmarks.load_orders import PACKAGE_INDEXES
+from common import clock
+from common.hosts import this_host
 from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
 from common.jobs.spec import JobLimits, JobObservation, JobSpec
 from common.jobs.steps import AwaitJob, StartJob, owner
-from common.reconcile import Operation, Step, StepOutcome, proceed, wait
-from models_registry import files
+from common.reconcile import Effect, Operation, Step, StepOutcome, proceed, wait
 from models_registry.errors import FilesUnderWay
 from models_registry.models import Version
 from models_registry.services import imports
 from models_registry.states import VersionState
-from optimization import inputs, output
+from optimization import inputs, job_results, output
+from optimization.budgets import budget_refusal, turn_of
+from optimization.job_orders import making_order
 from optimization.models import OptimizationRun
 from optimization.planning import ACTOR
 from optimization.reconcilers.jobs import (
@@ -27,13 +32,15 @@ from optimization.reconcilers.jobs import (
     MAX_LAUNCHES,
     NICE,
     StartRunJob,
+    cluster_of,
     ended,
     environments,
+    handed_in,
     moved,
+    program_job,
     progress_of,
-    recipe_job,
 )
-from optimization.states import OptimizationState
+from optimization.states import OptimizationState, RunPlace
 from optimization.task_files import is_task_file
 
 TASK_FAMILY = "evaluate"
@@ -44,8 +51,14 @@ class Prepare(Step[OptimizationRun]):
 
     name = "prepare"
 
+    def __init__(self) -> None:
+        self._before = ""
+
     def observe(self, row: OptimizationRun, operation: Operation) -> str | None:
-        """Return what is wrong with it; None: its files are on their way to this host."""
+        """Return what is wrong with it; None: it waits for its turn, or for files that come to this host."""
+        self._before = turn_of(row)
+        if self._before:
+            return None
         recipe = row.known_recipe
         if recipe is None or recipe.digest != row.recipe_digest:
             return _("The recipe %(name)s has changed since. Start it again.") % {"name": row.recipe}
@@ -59,17 +72,23 @@ class Prepare(Step[OptimizationRun]):
 
     def settle(self, row: OptimizationRun, seen: str | None, now: datetime) -> StepOutcome:
         if seen is None:
-            return wait(LOOK_EVERY)
+            reason = _("Waiting for %(what)s.") % {"what": self._before} if self._before else ""
+            return wait(LOOK_EVERY, save={"reason": reason})
         if seen:
             return ended(OptimizationState.FAILED, now, seen)
+        if refusal := budget_refusal(row, now):
+            return ended(OptimizationState.CANCELLED, now, refusal)
+        row.began_at = row.began_at or now
+        began: dict[str, Any] = {"began_at": row.began_at, "reason": ""}
         recipe = row.known_recipe
+        is_local = row.place == RunPlace.LOCAL
         families = {
-            "environment": recipe.family if recipe is not None and recipe.lock else "",
+            "environment": recipe.family if recipe is not None and recipe.lock and is_local else "",
             "test_environment": TASK_FAMILY if is_task_file(row.test["path"]) else "",
         }
         if any(families.values()):
-            return proceed(save=families)
-        return moved(OptimizationState.RUNNING, now)
+            return proceed(save={**families, **began})
+        return moved(OptimizationState.RUNNING, now, **began)
 
 
 def unmade_environment(row: OptimizationRun) -> str:
@@ -110,7 +129,7 @@ class AwaitEnvironment(AwaitJob[OptimizationRun]):
     max_launches = MAX_LAUNCHES
 
     def underway(self, row: OptimizationRun, seen: JobObservation) -> Mapping[str, Any]:
-        return progress_of(seen)
+        return progress_of(row, seen)
 
     def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
         found = seen.result or {}
@@ -134,35 +153,60 @@ class StartMaking(StartRunJob):
     name = "start recipe"
 
     def spec(self, row: OptimizationRun, op_key: str) -> JobSpec:
-        recipe = row.known_recipe
-        assert recipe is not None  # noqa: S101 (as `Prepare` saw)
-        order = {
-            "module": recipe.module,
-            "source": str(files.materialise(row.parent)),
-            "output": str(output.directory_of(row) / "output"),
-            "parameters": row.parameters,
-            "seed": row.seed,
-            "calibration": (calibration := inputs.calibration_path(row)) and str(calibration),
-        }
-        return recipe_job(row, op_key, "optimization.programs.making", order, environment=row.environment)
+        place = output.directory_of(row) / "output"
+        return program_job(row, op_key, making_order(row), self._place, output=place)
+
+    def is_clear(self, row: OptimizationRun) -> bool:
+        """Take the GPUs' machines, beside which no benchmark then measures."""
+        if row.gpus and (cluster := cluster_of(row)) is not None:
+            self._waits_for = leases.take(cluster, lease_holder(row))
+        return not self._waits_for
 
 
 class AwaitMaking(AwaitJob[OptimizationRun]):
     name = "await recipe"
     max_launches = MAX_LAUNCHES
 
+    def observe(self, row: OptimizationRun, operation: Operation) -> JobObservation:
+        return handed_in(row, super().observe(row, operation))
+
     def underway(self, row: OptimizationRun, seen: JobObservation) -> Mapping[str, Any]:
-        return progress_of(seen)
+        return {**progress_of(row, seen), **_gpu_time(row)}
 
     def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
         made = {**(seen.result or {}), "host": seen.host}
         if refused := made.get("refused"):
             return ended(OptimizationState.FAILED, now, str(refused), log=seen.log_tail)
-        return moved(OptimizationState.STORING, now, made=made, log=seen.log_tail, **NEVER_LAUNCHED)
+        save = {"made": made, "log": seen.log_tail, **_gpu_time(row), **NEVER_LAUNCHED}
+        give_back = partial(leases.give_back, lease_holder(row))
+        return moved(OptimizationState.STORING, now, write=give_back, **save)
 
     def failed(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
         why = self.why_given_up(row, seen, "The recipe's process")
         return ended(OptimizationState.FAILED, now, why, log=seen.log_tail)
+
+
+def lease_holder(row: OptimizationRun) -> str:
+    return f"{row} ({row.pk})"
+
+
+def _gpu_time(row: OptimizationRun) -> dict[str, float]:
+    if not (row.gpus and row.launched_at):
+        return {}
+    return {"gpu_seconds": row.gpus * (clock.now() - row.launched_at).total_seconds()}
+
+
+class BringOutput(Step[OptimizationRun]):
+    """Bring what a job in a cluster has handed in to this host, where it is imported."""
+
+    name = "bring output"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: OptimizationRun, operation: Operation) -> None:
+        job_results.bring_files(row, output.directory_of(row) / "output")
+
+    def settle(self, row: OptimizationRun, seen: Any, now: datetime) -> StepOutcome:
+        return proceed(save={"made": {**row.made, "host": this_host()}})
 
 
 class StoreChild(Step[OptimizationRun]):

@@ -1,32 +1,39 @@
 """The course of a run: make, store, check accuracy, benchmark; each step by any worker, after any crash."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
+from benchmarks import leases
+from benchmarks.deploying import job_place
 from benchmarks.errors import BenchmarkOver
 from benchmarks.models import Benchmark
 from benchmarks.services import cancel_benchmark, create_benchmark
 from benchmarks.states import BENCHMARK_ENDED, BenchmarkState
+from clusters.backends.base import ClusterBackend
+from clusters.backends.configured import backend_of
+from clusters.models import Cluster
 from common import audit, events
 from common.errors import SlipwayError, WrongState
 from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
+from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StopJob
 from common.reconcile import Effect, Operation, Step, StepOutcome, move, pulses, rest, wait
 from model_store.backends.base import Ingested
-from models_registry import files
 from models_registry.models import Version
 from models_registry.services import imports
 from models_registry.states import VersionState
-from optimization import inputs, output
+from optimization import inputs, job_results, job_tokens, output
 from optimization.accuracy import AccuracyOutcome, outcome_of, read_scores
 from optimization.events import OptimizationEnded
+from optimization.job_orders import scoring_order
 from optimization.models import OptimizationRun
 from optimization.planning import ACTOR, benchmark_spec
 from optimization.programs.scoring import SCORES
@@ -34,27 +41,33 @@ from optimization.reconcilers.jobs import (
     LOOK_EVERY,
     MAX_LAUNCHES,
     StartRunJob,
+    cluster_of,
     ended,
+    handed_in,
+    program_job,
     progress_of,
     recipe_job,
 )
 from optimization.reconcilers.making import (
     AwaitEnvironment,
     AwaitMaking,
+    BringOutput,
     Prepare,
     StartEnvironment,
     StartMaking,
     StoreChild,
+    lease_holder,
     unmade_environment,
 )
 from optimization.scorer_files import is_scorer
 from optimization.speed import picture_ratios
-from optimization.states import ENDED, MOVES, OptimizationState
+from optimization.states import ENDED, MOVES, OptimizationState, RunPlace
 from optimization.verdicts import (
     accuracy_gate,
     benchmark_name,
     benchmark_of,
     keep_check,
+    note_trials,
     speed_gate,
     speed_ratios,
 )
@@ -66,30 +79,16 @@ class StartScoring(StartRunJob):
     name = "start accuracy check"
 
     def spec(self, row: OptimizationRun, op_key: str) -> JobSpec:
-        assert row.child is not None  # noqa: S101 (stored before)
-        order = {
-            "parent": str(files.materialise(row.parent)),
-            "child": str(files.materialise(row.child)),
-            "output": str(output.directory_of(row)),
-        }
+        order, place = scoring_order(row), output.directory_of(row)
         if (task := inputs.task_of(row)) is not None:
             module = "optimization.programs.task_scoring"
-            given = {**order, "task": task}
+            given = {**order.here(), "output": str(place), "task": task}
             return recipe_job(row, op_key, module, given, environment=row.test_environment)
         if is_scorer(row.test["path"]):
             module = "optimization.programs.script_scoring"
-            given = {**order, "test": str(inputs.test_path(row))}
+            given = {**order.here(), "output": str(place)}
             return recipe_job(row, op_key, module, given, environment="")
-        if inputs.draws_pictures(row):
-            steps = row.parameters.get("teacher_steps", row.parameters["steps"])
-            more = {"steps": steps, "guidance": row.parameters.get("guidance", 1.0)}
-            given = {**order, **more, "test": str(inputs.test_path(row))}
-            module = "optimization.programs.picture_scoring"
-            return recipe_job(row, op_key, module, given, environment=row.environment)
-        # Our own engine is asked where it will serve, else the library that made the child.
-        environment = row.environment if row.benchmark_order["engine"] != "transformers" else ""
-        given = {**order, "test": str(inputs.test_path(row))}
-        return recipe_job(row, op_key, "optimization.programs.scoring", given, environment=environment)
+        return program_job(row, op_key, order, self._place, output=place)
 
 
 class AwaitScoring(AwaitJob[OptimizationRun]):
@@ -102,15 +101,16 @@ class AwaitScoring(AwaitJob[OptimizationRun]):
         self._held: Ingested | None = None
 
     def observe(self, row: OptimizationRun, operation: Operation) -> JobObservation:
-        seen = super().observe(row, operation)
+        seen = handed_in(row, super().observe(row, operation))
         if seen.result is not None and "refused" not in seen.result:
+            job_results.bring_files(row, output.directory_of(row))
             scores = read_scores(output.directory_of(row) / SCORES)
             self._outcome = outcome_of(scores, margin_percent=row.margin)
             self._held = output.keep_scores(row)
         return seen
 
     def underway(self, row: OptimizationRun, seen: JobObservation) -> Mapping[str, Any]:
-        return progress_of(seen)
+        return progress_of(row, seen)
 
     def succeeded(self, row: OptimizationRun, seen: JobObservation, now: datetime) -> StepOutcome:
         if refused := (seen.result or {}).get("refused"):
@@ -175,7 +175,8 @@ class RunBenchmark(Step[OptimizationRun]):
         ratios = speed_ratios(row, seen)
         to, reason = speed_gate(ratios, float(row.benchmark_order["gain"]))
         speed = [one.as_json() for one in ratios]
-        return ended(to, now, reason, benchmark=seen, speed=speed)
+        write = partial(note_trials, row, seen)
+        return ended(to, now, reason, write=write, benchmark=seen, speed=speed)
 
 
 class StopAll(StopJob[OptimizationRun]):
@@ -204,9 +205,12 @@ class Cleanup(CollectJob[OptimizationRun]):
 
     def act(self, row: OptimizationRun, operation: Operation) -> None:
         super().act(row, operation)
+        job_tokens.revoke(row)
         if not self._lives:
+            leases.give_back(lease_holder(row))
             output.remove_directory(row)
             output.forget_staging(row)
+            job_results.forget_staging(row)
 
     def stopped(self, row: OptimizationRun, now: datetime) -> StepOutcome:
         return rest(save={**NO_JOB, "is_held": False})
@@ -216,6 +220,19 @@ class OptimizationReconciler(JobReconciler[OptimizationRun]):
     model = OptimizationRun
     moves = MOVES
     right = Right.OPTIMIZATIONS_WRITE
+
+    def __init__(
+        self,
+        runner: JobRunner | None = None,
+        *,
+        backend_of: Callable[[Cluster], ClusterBackend] = backend_of,
+    ) -> None:
+        super().__init__(runner)
+        self._backend_of = backend_of
+
+    def lane_of(self, row: OptimizationRun) -> str:
+        cluster = cluster_of(row)
+        return cluster.own_lane if cluster is not None else ""
 
     def rows(self) -> QuerySet[OptimizationRun]:
         versions = ("parent", "child", "test_version", "calibration_version")
@@ -229,22 +246,27 @@ class OptimizationReconciler(JobReconciler[OptimizationRun]):
         return super().host_of(row)
 
     def next_step(self, row: OptimizationRun, now: datetime) -> Step[OptimizationRun] | None:
+        cluster = cluster_of(row)
+        place = job_place(cluster, self._backend_of) if cluster is not None else None
+        runner = place.runner if place else self.runner
         match row.state:
             case OptimizationState.PREPARING:
                 if not unmade_environment(row):
                     return Prepare()
                 return AwaitEnvironment(self.runner) if row.job else StartEnvironment(self.runner)
             case OptimizationState.RUNNING:
-                return AwaitMaking(self.runner) if row.job else StartMaking(self.runner)
+                return AwaitMaking(runner) if row.job else StartMaking(runner, place)
             case OptimizationState.STORING:
+                if row.place == RunPlace.CLUSTER and not row.made.get("host"):
+                    return BringOutput()
                 return StoreChild()
             case OptimizationState.CHECKING:
-                return AwaitScoring(self.runner) if row.job else StartScoring(self.runner)
+                return AwaitScoring(runner) if row.job else StartScoring(runner, place)
             case OptimizationState.BENCHMARKING:
                 return RunBenchmark()
             case OptimizationState.CANCELLING:
-                return StopAll(self.runner)
-        return Cleanup(self.runner) if row.is_held else None
+                return StopAll(runner)
+        return Cleanup(runner) if row.is_held else None
 
     def on_move(self, row: OptimizationRun, to: str, note: str) -> None:
         audit.record(ACTOR, f"optimization.{to}", subject=row, reason=note, team_id=row.team_id)

@@ -49,8 +49,9 @@ class ControlPlane:
         connections: int = 8,
         patience_seconds: float = 300.0,
         say: Say = lambda _: None,
+        path: str = "/api/v1/model-files/",
     ) -> None:
-        self._base = url.rstrip("/") + "/api/v1/model-files/"
+        self._base = url.rstrip("/") + path
         self._token = token
         self._patience_seconds = patience_seconds
         self._say = say

@@ -32,7 +32,7 @@ def robot() -> User:
 def test_a_machine_may_report_fetch_and_load_and_nothing_else_whatever_its_token_says(robot):
     Membership.objects.create(user=robot, team=team("vision"), role="admin")
     actor = actors.of_token(tokens.use_token(token_of(robot)))
-    told = {Right.FLEET_REPORT, Right.FLEET_FETCH, Right.BENCHMARKS_LOAD}
+    told = {Right.FLEET_REPORT, Right.FLEET_FETCH, Right.BENCHMARKS_LOAD, Right.OPTIMIZATIONS_RUN}
     assert actors.read_grants(actor) == Grants(everywhere=frozenset(told))
     assert api(robot).get("people/admin/").status_code == 404
     with pytest.raises(Invalid, match=r"no right to people\.admin"):

@@ -27,6 +27,7 @@ from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployment_steps import DeploymentTools
 from clusters.reconcilers.deployments import DeploymentReconciler
 from common.errors import Invalid
+from common.jobs.remote import OrderRefused
 from common.reconcile import Reconciler
 from kube.client import KubeClient
 from kube.fake.cluster import SimulatedCluster, node
@@ -49,10 +50,11 @@ class ThroughTheTestClient(remote.ControlPlaneOrder):
     """The order of a generator whose requests reach the control plane without a network."""
 
     def _once(
-        self, method: str, path: str, body: bytes | None, *, content: str = "application/json"
+        self, method: str, path: str, body: bytes | Path | None, *, content: str = "application/json"
     ) -> bytes:
+        sent = body.read_bytes() if isinstance(body, Path) else body or b""
         answer = Client().generic(
-            method, remote.PATH + path, body or b"", content, HTTP_AUTHORIZATION=f"Bearer {self._token}"
+            method, remote.PATH + path, sent, content, HTTP_AUTHORIZATION=f"Bearer {self.token}"
         )
         if answer.status_code >= 400:
             said = io.BytesIO(answer.content)
@@ -178,7 +180,7 @@ def test_two_kinds_of_machines_are_loaded_from_a_third(scene: KubernetesBenchmar
     assert {one["spec"]["nodeName"] for one in pods} == {"plain"}
     for pod in pods:
         (container,) = pod["spec"]["containers"]
-        token = order_in(scene, pod)._token
+        token = order_in(scene, pod).token
         assert token not in json.dumps(pod), "neither in its command nor in its environment"
         assert container["resources"]["limits"]["cpu"] == "1"
         play(scene, pod, tmp_path / pod["metadata"]["name"])
@@ -224,10 +226,10 @@ def test_a_generator_speaks_for_its_run_while_that_measures(scene: KubernetesBen
     stranger = Client().get(remote.PATH, HTTP_AUTHORIZATION="Bearer slw_none")
     assert stranger.status_code == 401
     cancel_benchmark(row, actor=scene.actor)
-    with pytest.raises(remote.OrderRefused, match="409"):
+    with pytest.raises(OrderRefused, match="409"):
         control_plane.hand_in(Path("none"), {"failed": "late"})
     scene.until(lambda: scene.ended(row))
-    with pytest.raises(remote.OrderRefused, match="401"):
+    with pytest.raises(OrderRefused, match="401"):
         control_plane.read()
 
 
@@ -265,7 +267,7 @@ def test_a_malformed_result_is_refused_by_its_field(
     scene.begin("a100")
     scene.until(lambda: bool(scene.generators()))
     control_plane = order_in(scene, scene.generators()[0])
-    with pytest.raises(remote.OrderRefused, match=field.replace(".", r"\.")):
+    with pytest.raises(OrderRefused, match=field.replace(".", r"\.")):
         control_plane.hand_in(Path("none"), result)
     assert BenchmarkRun.objects.get().load_result is None
 

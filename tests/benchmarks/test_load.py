@@ -19,10 +19,11 @@ from benchmarks.load.engine import LoadTarget, TooFewCores
 from benchmarks.load.max_rate import BrokenTargets
 from benchmarks.load.prompts import TokenRatio
 from benchmarks.load.records import RequestRecord, WindowRecord, read, write
-from benchmarks.load.remote import ControlPlaneOrder, OrderRefused
+from benchmarks.load.remote import ControlPlaneOrder
 from benchmarks.load.scenario import LatencyTargets, LoadScenario, ScenarioFaults, TracedRequest, scenario_of
 from benchmarks.load.schedule import schedule
 from benchmarks.validity import violations
+from common.jobs.remote import OrderRefused
 from tests.benchmarks.scripted_server import Script, ScriptedServer, scripted_server
 
 pytestmark = pytest.mark.process

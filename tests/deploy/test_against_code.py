@@ -198,7 +198,7 @@ def test_the_workers_image_has_all_that_it_runs_and_no_django(tmp_path: Path) ->
     code = (
         "import sys; sys.modules['django'] = None; "
         "import serving.worker, serving.node_agent, serving.fetch.__main__, serving.engines.transformers, "
-        "benchmarks.load.__main__"
+        "benchmarks.load.__main__, optimization.programs.in_cluster"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -116,6 +116,30 @@ def test_bad_input_is_blamed_on_its_field(ada: Any, wrong: dict[str, Any], field
     assert not OptimizationRun.objects.exists()
 
 
+def test_several_recipes_are_one_order_whose_page_has_budget_and_family(ada: Any) -> None:
+    browser, two = client_of(ada), ["local/int8-dynamic", "local/int2-dynamic"]
+    given = {
+        "team": "speech", **ORDER, "more_recipes": two, "budget_hours": 3, "margin": 1, "gain": 1,
+        "engine": "transformers", "parameters": "", "calibration": "", "name": "",
+    }  # fmt: skip
+    shown = browser.post("/optimizations/+new/", {**given, "preview": "1"}).content.decode()
+    assert all(f'<p class="page-lead">{one}</p>' in shown for one in two)
+    assert browser.post("/optimizations/+new/", given).status_code == 302
+    first, second = OptimizationRun.objects.order_by("pk")
+    assert {first.batch, second.batch} == {"story-v1-batch"}
+    shown = browser.get(f"/optimizations/{second.pk}/").content.decode()
+    assert f'href="/optimizations/{first.pk}/">local/int8-dynamic</a>' in shown
+    assert "/ 3.0 h" in shown
+    told = api(ada).get(f"optimizations/{second.pk}/").json()["result"]
+    assert [one["recipe"] for one in told["batch"]["runs"]] == two
+    assert [one["version"] for one in told["family"]] == ["story:v1"]
+    assert len(api(ada).get("optimizations/?batch=story-v1-batch").json()["results"]) == 2
+
+    order = {"team": "speech", **{key: value for key, value in ORDER.items() if key != "recipe"}}
+    answer = api(ada).post("optimizations/batch/", {**order, "recipes": two, "name": "again"})
+    assert (answer.status_code, answer.json()["batch"], len(answer.json()["runs"])) == (201, "again", 2)
+
+
 def test_versions_of_a_run_that_is_under_way_are_in_use(ada: Any) -> None:
     row = start_run(actor=of_user(ada), team=team("speech"), **ORDER)
     assert references.uses([row.parent_id]) == {row.parent_id: [f"optimised version {row.name}"] * 2}

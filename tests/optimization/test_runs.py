@@ -1,16 +1,25 @@
 """A recipe from its start to its verdict, by real jobs on a model that has learnt something."""
 
+import hashlib
 import json
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from benchmarks.models import Benchmark
+from common.jobs.notes import JobNotes
 from common.jobs.runners.subprocess import local_runner
 from common.jobs.steps import owner
 from models_registry.models import Version, VersionFile
 from optimization.models import AccuracyCheck, OptimizationRun
+from optimization.output import directory_of
 from optimization.planning import warnings_about
+from optimization.recipes.local import checkpoints, pruning
+from optimization.recipes.order import MakingOrder
 from optimization.services import cancel_run
 from tests.optimization.conftest import OptimizationScene
 
@@ -73,6 +82,30 @@ def test_a_cancel_ends_the_recipes_process_within_ten_seconds(shop: Optimization
     assert time.monotonic() - began < 10
     assert (row.state, row.child) == ("cancelled", None)
     assert local_runner().names(owner(row)) == []
+
+
+def test_a_killed_recovery_goes_on_from_its_checkpoint_to_the_same_version(
+    shop: OptimizationScene, taught: Path, tmp_path: Path
+) -> None:
+    parameters = {"share": 0.5, "recovery_steps": 60}
+    calibration = shop.root / "sets/calibration.jsonl"
+    order = MakingOrder(taught, tmp_path / "whole", parameters, seed=0, calibration=calibration)
+    order.output.mkdir()
+    pruning.make(order, lambda *_: None)
+
+    row = shop.start("local/prune-mlp", parameters=parameters, calibration="sets:v1/calibration.jsonl")
+    kept = directory_of(row) / "checkpoint" / checkpoints.FILE
+    shop.run_until(kept.exists, seconds=150)
+    started = JobNotes(Path(settings.SLIPWAY_JOBS_DIR) / OptimizationRun.objects.get(pk=row.pk).job).read(
+        "started"
+    )
+    assert started
+    os.kill(started["pid"], signal.SIGKILL)
+    shop.wait_for(row, "checking", seconds=120)
+    assert row.made["details"]["resumed_after_steps"] > 0
+    files = dict(VersionFile.objects.filter(version=row.child_id).values_list("path", "sha256"))
+    whole = (order.output / "model.safetensors").read_bytes()
+    assert files["model.safetensors"] == hashlib.sha256(whole).hexdigest()
 
 
 def _stage(row: OptimizationRun) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from optimization.recipes.local.checkpoints import TrainingCheckpoints
 from optimization.recipes.order import MakingOrder, RecipeRefusal, Report
 
 MULTIPLE = 64
@@ -43,16 +44,33 @@ def make(order: MakingOrder, report: Report) -> dict[str, Any]:
     blocks = list(_blocks(model))
     if not blocks:
         raise RecipeRefusal("It has no gated MLP (gate_proj, up_proj, down_proj), which this recipe cuts.")
-    norms = _activation_norms(model, blocks, tokens, report)
-    for block, norm in zip(blocks, norms, strict=True):
-        _cut(block, norm, kept)
+    checkpoints = TrainingCheckpoints(order.checkpoint)
+    before = checkpoints.read()
+    if before is None:
+        norms = _activation_norms(model, blocks, tokens, report)
+        chosen = [_chosen(block, norm, kept) for block, norm in zip(blocks, norms, strict=True)]
+    else:
+        chosen = before["channels"]
+    for block, channels in zip(blocks, chosen, strict=True):
+        _cut(block, channels)
     model.config.intermediate_size = kept
-    steps = int(order.parameters["recovery_steps"])
-    losses = _recover(model, tokens, steps, order.seed, report) if steps else []
+    recovery = Recovery(model, tokens, steps=int(order.parameters["recovery_steps"]), seed=order.seed)
+    if before is not None:
+        recovery.restore(before)
+    began_at = recovery.step
+    for step in recovery:
+        report("recovering", step, recovery.steps)
+        if checkpoints.is_due:
+            checkpoints.keep({"channels": chosen, **recovery.state()})
     order.keep_companions()
     # Without its card and code: files as they were loaded, weights in safetensors.
     model.save_pretrained(order.output, safe_serialization=True)
-    return {"width": kept, "width_before": width, **({"loss": round(losses[-1], 4)} if losses else {})}
+    details: dict[str, Any] = {"width": kept, "width_before": width}
+    if recovery.loss is not None:
+        details["loss"] = round(recovery.loss, 4)
+    if began_at:
+        details["resumed_after_steps"] = began_at
+    return details
 
 
 def kept_width(width: int, share: float) -> int:
@@ -103,10 +121,15 @@ def _activation_norms(model: Any, blocks: list[Any], tokens: list[Tensor], repor
     return sums
 
 
-def _cut(block: Any, squares: Tensor, kept: int) -> None:
+def _chosen(block: Any, squares: Tensor, kept: int) -> Tensor:
+    """Return the channels that stay, in their former order: the same input gives the same file."""
     importance = squares.sqrt() * block.down_proj.weight.detach().float().norm(dim=0)
-    # In their former order: nothing else depends on it, and the same input gives the same file.
-    chosen = importance.topk(kept).indices.sort().values
+    chosen: Tensor = importance.topk(kept).indices.sort().values
+    return chosen
+
+
+def _cut(block: Any, chosen: Tensor) -> None:
+    kept = len(chosen)
     for name, axis in (("gate_proj", 0), ("up_proj", 0), ("down_proj", 1)):
         layer = getattr(block, name)
         layer.weight = nn.Parameter(layer.weight.detach().index_select(axis, chosen).contiguous())
@@ -118,26 +141,52 @@ def _cut(block: Any, squares: Tensor, kept: int) -> None:
             layer.in_features = kept
 
 
-def _recover(model: Any, tokens: list[Tensor], steps: int, seed: int, report: Report) -> list[float]:
-    """Train the whole model shortly on the calibration set; return the losses."""
-    draw = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
-    model.train()
-    losses = []
-    for step in range(1, steps + 1):
-        chosen = torch.randint(len(tokens), (min(BATCH, len(tokens)),), generator=draw)
+class Recovery:
+    """Trains the whole model shortly on the calibration set: iterate over its steps."""
+
+    def __init__(self, model: Any, tokens: list[Tensor], *, steps: int, seed: int) -> None:
+        self.steps = steps
+        self.step = 0
+        self.loss: float | None = None
+        self._model = model
+        self._tokens = tokens
+        self._draw = torch.Generator().manual_seed(seed)
+        self._optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+
+    def __iter__(self) -> Iterator[int]:
+        self._model.train()
+        while self.step < self.steps:
+            self._train()
+            yield self.step
+        self._model.eval()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "draw": self._draw.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._draw.set_state(state["draw"])
+
+    def _train(self) -> None:
+        tokens = self._tokens
+        chosen = torch.randint(len(tokens), (min(BATCH, len(tokens)),), generator=self._draw)
         some = [tokens[int(one)] for one in chosen]
         ids = nn.utils.rnn.pad_sequence(some, batch_first=True)
         mask = nn.utils.rnn.pad_sequence([torch.ones_like(one) for one in some], batch_first=True)
         labels = ids.masked_fill(mask == 0, -100)
-        loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+        loss = self._model(input_ids=ids, attention_mask=mask, labels=labels).loss
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * (1 - (step - 1) / steps)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(float(loss.detach()))
-        report("recovering", step, steps)
-    model.eval()
-    return losses
+        nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        for group in self._optimizer.param_groups:
+            group["lr"] = RATE * (1 - self.step / self.steps)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self.step += 1
+        self.loss = float(loss.detach())

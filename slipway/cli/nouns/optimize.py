@@ -68,7 +68,8 @@ def start(
         str, typer.Option("--cluster", help="Where parent and child are benchmarked.")
     ] = "local",
     parameter: Annotated[
-        list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of the recipe; repeatable.")
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="NAME=VALUE of the recipes that have it; repeatable."),
     ] = None,
     calibration: Annotated[str, typer.Option("--calibration", help="Calibration set, likewise.")] = "",
     margin: Annotated[
@@ -86,6 +87,18 @@ def start(
     compare_batching: Annotated[
         bool, typer.Option("--compare-batching", help="Measure static batching, too.")
     ] = False,
+    place: Annotated[
+        str, typer.Option("--place", help="Where its jobs run: local, or cluster for Jobs of the cluster.")
+    ] = "local",
+    gpus: Annotated[int, typer.Option("--gpus", min=0, help="GPUs of the recipe's Job.")] = 0,
+    budget_hours: Annotated[
+        float | None,
+        typer.Option("--budget-hours", help="Of all recipes, which then take turns within it."),
+    ] = None,
+    budget_cost: Annotated[
+        float | None,
+        typer.Option("--budget-cost", help="Likewise, of their GPUs, in the prices' currency."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     wait: WaitForEnd = False,
     timeout: Timeout = 86_400,
@@ -102,6 +115,8 @@ def start(
         "margin": margin,
         "gain": gain,
         "seed": seed,
+        "place": place,
+        "gpus": gpus,
         "parameters": dict(_parameter(one) for one in parameter or ()),
     }
     if compare_batching:
@@ -110,7 +125,12 @@ def start(
         body["load_of"] = load_of
     if scenario is not None:
         body["scenario"] = _scenario(scenario)
-    rows = [context.client.create(at("optimizations"), {**body, "recipe": one}) for one in recipe]
+    budget = {"budget_hours": budget_hours, "budget_cost": budget_cost}
+    if len(recipe) > 1 or any(limit is not None for limit in budget.values()):
+        order = {**body, **budget, "recipes": recipe}
+        rows = context.client.create(at("optimizations", "batch"), order)["runs"]
+    else:
+        rows = [context.client.create(at("optimizations"), {**body, "recipe": recipe[0]})]
     for row in rows:
         context.progress.print(
             f"{row['name']}: {context.client.url}/optimizations/{row['id']}/", markup=False
@@ -127,6 +147,8 @@ def start(
     context.show(rows[0] if len(rows) == 1 else rows)
     for row in rows:
         _say(context, row)
+    if len(rows) > 1:
+        _say_family(context, rows[-1])
     if wait and (worst := max(ENDED[row["state"]] for row in rows)):
         raise typer.Exit(worst)
 
@@ -138,6 +160,16 @@ def show(typer_context: typer.Context, number: Number) -> None:
     row = context.client.get(at("optimizations", number))
     context.show(row)
     _say(context, row)
+    if batch := row["result"]["batch"]:
+        used, budget = batch["used"], batch["budget"] or {}
+        limits = " or ".join(
+            f"{budget[kind]:g} {unit}".strip()
+            for kind, unit in (("hours", "h"), ("cost", ""))
+            if budget.get(kind) is not None
+        )
+        of = f" of {limits}" if limits else ""
+        context.say(f"{batch['name']}: {used['hours']:.2f} h, cost {used['cost']:.2f}{of}")
+    _say_family(context, row)
 
 
 @app.command("cancel")
@@ -170,6 +202,21 @@ def _scenario(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise CommandFailed(f"{file} is not a scenario: give an object.", Exit.USAGE)
     return found
+
+
+def _say_family(context: CliContext, row: Document) -> None:
+    """Print the versions that descend from the same one, the best of accuracy and cost marked."""
+    context.tabulate(
+        row["result"]["family"],
+        {
+            "VERSION": "version",
+            "RECIPE": "recipe",
+            "METRIC": "metric",
+            "VALUE": lambda one: "" if one["value"] is None else f"{one['value']:.4g}",
+            "COST": lambda one: "" if one["cost"] is None else f"{one['cost']:.2f}",
+            "BEST": lambda one: "yes" if one["is_best"] else "",
+        },
+    )
 
 
 def _say(context: CliContext, row: Document) -> None:

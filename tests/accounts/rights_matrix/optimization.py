@@ -1,12 +1,16 @@
+import hashlib
 from typing import Any
 
 from accounts.states import Right
 from clusters.models import Cluster
+from common import clock
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
+from optimization.models import OptimizationJobToken, OptimizationRun
 from optimization.services import start_run
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
+from tests.clusters.model_files import stored_version
 from tests.clusters.world import version_of
 
 ORDER: dict[str, Any] = {
@@ -38,7 +42,41 @@ def _order(scene: Scene) -> dict[str, Any]:
     return {"team": scene.team.name, **ORDER}
 
 
+def _batch(scene: Scene) -> dict[str, Any]:
+    order = _order(scene)
+    return {**order, "recipes": [order.pop("recipe")]}
+
+
+def _working(scene: Scene) -> dict[str, Any]:
+    """Let the caller's token speak for a run whose job works."""
+    row = OptimizationRun.objects.get(pk=_row(scene)["optimization"])
+    parent = stored_version(scene.team, {"a.txt": CONTENT}, label=f"opt-{new_name()}:v1")
+    OptimizationRun.objects.filter(pk=row.pk).update(state="running", parent=parent)
+    OptimizationJobToken.objects.update_or_create(
+        token=scene.user.tokens.latest("pk"), defaults={"run": row, "created_at": clock.now()}
+    )
+    return {"version": parent.pk, "sha256": hashlib.sha256(CONTENT).hexdigest()}
+
+
+def _progress(scene: Scene) -> dict[str, Any]:
+    _working(scene)
+    return {"stage": "rounding", "done": 0, "total": 9}
+
+
+def _result(scene: Scene) -> dict[str, Any]:
+    _working(scene)
+    return {"result": {"refused": "It cannot."}, "files": []}
+
+
+CONTENT = b"{}"
+RUN = Right.OPTIMIZATIONS_RUN
 ROUTES = [
+    Route("GET", "optimization-job/", RUN, fill=_working, owned=False),
+    Route("GET", "optimization-job/inputs/{version}/{sha256}/", RUN, fill=_working, owned=False),
+    Route("PUT", "optimization-job/files/{sha256}/", RUN, fill=_working, status=204, owned=False),
+    Route("PUT", "optimization-job/progress/", RUN, body=_progress, status=204, owned=False),
+    Route("PUT", "optimization-job/result/", RUN, body=_result, status=204, owned=False),
+    Route("POST", "optimizations/batch/", Right.OPTIMIZATIONS_WRITE, body=_batch, status=201, owned=False),
     Route("GET", "optimizations/", Access.SIGNED_IN, owned=False),
     Route("GET", "optimizations/recipes/", Access.SIGNED_IN, owned=False),
     Route("POST", "optimizations/", Right.OPTIMIZATIONS_WRITE, body=_order, status=201, owned=False),
