@@ -1,6 +1,7 @@
 """What capacity adds to the whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -38,6 +39,7 @@ from capacity.states import (
 )
 from common.actor import Actor
 from common.choices import ChoiceSet
+from common.configuration import ConfigurationKind
 from common.declared import AppManifest
 from common.pages.badges import Badge
 from common.pages.inbox import InboxEntry, InboxSource
@@ -105,6 +107,12 @@ def workload_payload(ids: Ids) -> EventPayload | None:
         return None
     document = {"id": row.pk, "name": row.name, "pool": row.pool.name, "state": row.state, "runs": row.runs}
     return EventPayload(row.team_id, {**ids, "workload": {**document, "problem": row.problem}})
+
+
+def _members_as_written(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members without what was looked at."""
+    fields = ("service", "guarantee", "limit", "weight")
+    return {"members": [{field: one[field] for field in fields} for one in row["members"]]}
 
 
 MANIFEST = AppManifest(
@@ -219,6 +227,16 @@ MANIFEST = AppManifest(
             _("A workload was queued, or its state changed."),
             workload_payload,
             WorkloadMoved,
+        ),
+    ),
+    configuration=(
+        ConfigurationKind(
+            "pool",
+            routes="pool",
+            lookup="pool",
+            found_in_list=True,
+            takes_reason=False,
+            written=_members_as_written,
         ),
     ),
     pruning=RULES,

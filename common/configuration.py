@@ -30,6 +30,8 @@ class ConfigurationKind:
     """`reason` in a body is why it is changed, and no field of the object."""
     emptied_by: Mapping[str, Any] | None = None
     """Body that takes the place of a deletion, where the route cannot delete."""
+    written: Exported | None = None
+    """Return a row as files write it, where the answer tells more that changes by itself."""
     exported: Exported | None = None
     """Return the fields that the creation needs and the answer names otherwise."""
     is_exported: Callable[[Mapping[str, Any]], bool] = lambda _: True

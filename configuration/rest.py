@@ -68,7 +68,7 @@ class KindRoutes:
         address: str | None = f"{self.collection}?limit={PAGE}"
         while address:
             page = self.call("GET", address).row
-            yield from page["results"]
+            yield from (self._written(row) for row in page["results"])
             address = f"{self.collection}?{urlsplit(page['next']).query}" if page["next"] else None
 
     def found(self, name: str, team: str) -> RestObject | None:
@@ -115,4 +115,8 @@ class KindRoutes:
         row = loads(dumps(answer.data)) if answer.data is not None else {}
         if answer.status_code >= 400:
             raise RestRefused(row)
+        row = self._written(row) if "name" in row else row
         return RestObject(row, answer.get("ETag", ""), address)
+
+    def _written(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**row, **self.kind.written(row)} if self.kind.written else row

@@ -19,7 +19,7 @@ class ServiceIndicatorRows(TeamOwned["ServiceIndicator"]):
 class ServiceIndicator(models.Model):
     """A share of bad events that others than the workers count: plans judge it by its name."""
 
-    service = models.ForeignKey("releases.Service", on_delete=models.CASCADE, related_name="+")
+    service = models.ForeignKey("releases.Service", on_delete=models.CASCADE, related_name="indicators")
     name = models.CharField(max_length=64, validators=[indicator_name])
     source = models.CharField(max_length=12, choices=IndicatorSource.choices)
     description = models.CharField(max_length=200, blank=True)

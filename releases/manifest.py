@@ -161,6 +161,12 @@ def _first_version(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": (row["stable"] or ":").partition(":")[2]}
 
 
+def _stages_as_written(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stages without what is true of them at the moment."""
+    fields = ("name", "service", "after", "is_automatic")
+    return {"stages": [{field: stage[field] for field in fields} for stage in row["stages"]]}
+
+
 CONFIGURATION = (
     ConfigurationKind(
         "plan",
@@ -179,6 +185,9 @@ CONFIGURATION = (
     ),
     ConfigurationKind(
         "service", routes="service", lookup="service", within_team=False, exported=_first_version
+    ),
+    ConfigurationKind(
+        "environments", routes="environment", lookup="pk", found_in_list=True, written=_stages_as_written
     ),
 )
 

@@ -18,6 +18,7 @@ from releases.views import (
 urlpatterns = [
     path("environments/", environments.environments, name="environments"),
     path("environments/+new/", environments.new_environments, name="new-environments"),
+    path("environments/<int:pk>/edit/", environments.edit_environments, name="edit-environments"),
     path("environments/<int:pk>/delete/", environments.delete, name="delete-environments"),
     path("environments/<int:pk>/<slug:stage>/promote/", environments.promote_stage, name="promote-stage"),
     path("releases/", releases.release_list, name="releases"),

@@ -195,7 +195,14 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
         fields = ("id", *NEW, *SETTINGS, "quota", "observed_at", "problem", "members", "created_at")
 
 
+class PoolMemberEntry(PoolMemberWish):
+    service = serializers.CharField(max_length=50)
+
+
 class PoolSettingsSerializer(serializers.Serializer[Any]):
+    members = PoolMemberEntry(
+        many=True, required=False, help_text="All services of the pool; others leave it. Left out: they stay."
+    )
     workers = serializers.IntegerField(
         min_value=1,
         max_value=MAX_REPLICAS,

@@ -1,5 +1,7 @@
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
@@ -67,10 +69,22 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
 
     def create_one(self, given: dict[str, Any]) -> Pool:
         team, place = team_named(self.actor, given.pop("team")), cluster(given.pop("cluster"))
-        return services.create_pool(actor=self.actor, team=team, cluster=place, **given)
+        members = given.pop("members", None)
+        with transaction.atomic():
+            made = services.create_pool(actor=self.actor, team=team, cluster=place, **given)
+            return self._with_members(made, members)
 
     def change_one(self, instance: Pool, given: dict[str, Any], expected: int | None) -> Pool:
-        return services.change_pool(instance, actor=self.actor, expected=expected, **given)
+        members = given.pop("members", None)
+        with transaction.atomic():
+            changed = services.change_pool(instance, actor=self.actor, expected=expected, **given)
+            return self._with_members(changed, members)
+
+    def _with_members(self, pool: Pool, members: Sequence[Mapping[str, Any]] | None) -> Pool:
+        if members is not None:
+            services.set_members(pool, actor=self.actor, members=members)
+            vars(pool).pop("_prefetched_objects_cache", None)
+        return pool
 
     def delete_one(self, instance: Pool, expected: int | None, reason: str) -> None:
         services.remove_pool(instance, actor=self.actor, reason=reason)

@@ -13,6 +13,7 @@ from capacity.services.pools import reject_plan as reject_plan
 from capacity.services.pools import remove_membership as remove_membership
 from capacity.services.pools import remove_pool as remove_pool
 from capacity.services.pools import resume as resume
+from capacity.services.pools import set_members as set_members
 from capacity.services.pools import set_membership as set_membership
 from capacity.services.pools import stop as stop
 from capacity.services.pools import undo_plan as undo_plan

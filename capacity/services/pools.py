@@ -1,5 +1,6 @@
 """Writes of pools, their members and plans, and of the kill switch."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -146,6 +147,20 @@ def set_membership(
         kernel.wake(pool)
         touch("changes", "capacity")
     return row
+
+
+def set_members(pool: Pool, *, actor: Actor, members: Sequence[Mapping[str, Any]]) -> None:
+    """Let these services and no others be in the pool. Raises NotAllowed, InvalidPool."""
+    names = [one["service"] for one in members]
+    present = {row.service: row for row in PoolMember.objects.filter(pool=pool).select_related("pool__team")}
+    with transaction.atomic():
+        for name, row in present.items():
+            if name not in names:
+                remove_membership(row, actor=actor)
+        for one in members:
+            kept = present.get(one["service"])
+            if kept is None or any(getattr(kept, field) != value for field, value in one.items()):
+                set_membership(pool, actor=actor, **one)
 
 
 def remove_membership(row: PoolMember, *, actor: Actor, reason: str = "") -> None:

@@ -12,13 +12,18 @@ from rest_framework.response import Response
 from accounts.selectors import team_named
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import CreateEndpoint, DestroyEndpoint, ListEndpoint, RetrieveEndpoint
+from common.api.views import CreateEndpoint, DestroyEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from common.audit import MAX_REASON
 from releases.api.serializers.releases import ReleaseSerializer
 from releases.environment_models import EnvironmentGraph
 from releases.filters import EnvironmentFilter
 from releases.selectors.environments import StageView, environments_for, stages_of
-from releases.services.environments import create_environments, delete_environments, promote
+from releases.services.environments import (
+    change_environments,
+    create_environments,
+    delete_environments,
+    promote,
+)
 
 STAGE = {"name": "production", "service": "chat", "after": ["staging"], "is_automatic": False}
 NEW = {
@@ -28,6 +33,7 @@ NEW = {
     "stages": [{"name": "staging", "service": "chat-staging", "after": [], "is_automatic": False}, STAGE],
 }
 SHOWN = {
+    "replicas": 4,
     "version": "chat-small:v3",
     "since": "2026-11-20T08:00:00Z",
     "release": None,
@@ -58,6 +64,9 @@ class StageSerializer(serializers.Serializer[Any]):
     service = serializers.CharField(source="service.name")
     after = serializers.ListField(source="stage.after", child=serializers.CharField())
     is_automatic = serializers.BooleanField(source="stage.is_automatic")
+    replicas = serializers.IntegerField(
+        source="service.replicas", help_text="Workers; no drift where they differ from those before it."
+    )
     version = serializers.SerializerMethodField(help_text="What serves; null: nothing yet.")
     since = serializers.DateTimeField(source="service.stable_since", allow_null=True)
     release = serializers.IntegerField(
@@ -116,13 +125,20 @@ class NewEnvironmentSerializer(serializers.Serializer[Any]):
     stages = NewStageSerializer(many=True)
 
 
+@example({"stages": NEW["stages"], "reason": "A stage for load tests."})
+class ChangedEnvironmentSerializer(serializers.Serializer[Any]):
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    stages = NewStageSerializer(many=True, required=False, help_text="All of them, in their order.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
 @example({"stage": "production", "reason": "Read a hundred answers."})
 class PromotionSerializer(serializers.Serializer[Any]):
     stage = serializers.CharField(max_length=40)
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
-class Environments(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoint):
+class Environments(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Environments: services of one model in the order in which versions pass them."""
 
     queryset = EnvironmentGraph.objects.select_related("team")
@@ -130,9 +146,13 @@ class Environments(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoi
     filterset_class = EnvironmentFilter
     lookup_value_converter = "int"
     sort = ("name",)
-    inputs: ClassVar = {"create": NewEnvironmentSerializer, "promote": PromotionSerializer}
+    inputs: ClassVar = {
+        "create": NewEnvironmentSerializer,
+        "partial_update": ChangedEnvironmentSerializer,
+        "promote": PromotionSerializer,
+    }
     needs: ClassVar = {
-        **dict.fromkeys(("create", "destroy"), Right.SERVICES_WRITE),
+        **dict.fromkeys(("create", "partial_update", "destroy"), Right.SERVICES_WRITE),
         "promote": Right.RELEASES_START,
     }
 
@@ -143,6 +163,11 @@ class Environments(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoi
         return create_environments(
             actor=self.actor, **{**given, "team": team_named(self.actor, given["team"])}
         )
+
+    def change_one(
+        self, instance: EnvironmentGraph, given: dict[str, Any], expected: int | None
+    ) -> EnvironmentGraph:
+        return change_environments(instance, actor=self.actor, **given)
 
     def delete_one(self, instance: EnvironmentGraph, expected: int | None, reason: str) -> None:
         delete_environments(instance, actor=self.actor, reason=reason)

@@ -44,6 +44,7 @@ SERVICE = {
     "plan": "canary",
     "policy": None,
     "policy_replaces_team": False,
+    "indicators": [],
     "state": "degraded",
     "reason": "1 of 2 workers answer: chat-r11-1 exited: terminated by SIGKILL",
     "stable": "chat-small:v1",

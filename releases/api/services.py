@@ -2,6 +2,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from django.db import transaction
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -65,7 +66,13 @@ from releases.selectors.adapters import adapters_of
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
 from releases.services.adapters import load_adapter, unload_adapter
 from releases.services.freezing import resume_automation
-from releases.services.indicators import CountedStretch, define_indicator, push_counts, remove_indicator
+from releases.services.indicators import (
+    CountedStretch,
+    define_indicator,
+    push_counts,
+    remove_indicator,
+    set_indicators,
+)
 from releases.services.pod_patch import (
     approve_patch,
     patch_of,
@@ -82,7 +89,9 @@ from releases.services.threshold import set_slow_threshold
 class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     """Services: a gateway endpoint and the version that serves it."""
 
-    queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")
+    queryset = Service.objects.select_related(
+        "team", "model", "cluster", "image", "stable_version__model"
+    ).prefetch_related("indicators")
     serializer_class = ServiceSerializer
     inputs = {
         "create": NewServiceSerializer,
@@ -150,7 +159,11 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         }
         if rule := given.get("cluster_rule"):
             given["cluster_rule"] = ClusterRequirements.read(rule)
-        return summarised([create_service(actor=self.actor, **given)])[0]
+        indicators = given.pop("indicators", [])
+        with transaction.atomic():
+            made = create_service(actor=self.actor, **given)
+            set_indicators(made, actor=self.actor, indicators=indicators)
+        return summarised([made])[0]
 
     def _owner(self, name: str | None, model: Model) -> Team:
         """Who is in several teams means the model's, unless another is named."""
@@ -163,7 +176,13 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
             given["plan_name"] = given.pop("plan")
         if "image" in given:
             given["image"] = image_named(self, given["image"])
-        changed = change_service(instance, actor=self.actor, expected_revision=expected, **given)
+        indicators, reason = given.pop("indicators", None), given.get("reason", "")
+        with transaction.atomic():
+            changed = change_service(instance, actor=self.actor, expected_revision=expected, **given)
+            if indicators is not None:
+                set_indicators(changed, actor=self.actor, indicators=indicators, reason=reason)
+        # Indicators were read before the change.
+        vars(changed).pop("_prefetched_objects_cache", None)
         return summarised([changed])[0]
 
     @extend_schema(responses=ReleaseKeySerializer)

@@ -44,6 +44,36 @@ def create_environments(
     return graph
 
 
+def change_environments(
+    graph: EnvironmentGraph,
+    *,
+    actor: Actor,
+    stages: Sequence[Mapping[str, Any]] | None = None,
+    description: str | None = None,
+    reason: str = "",
+) -> EnvironmentGraph:
+    """Give the graph other stages, as `create_environments` takes them, or another description.
+
+    Raises NotAllowed, Invalid.
+    """
+    require(actor, Right.SERVICES_WRITE, graph.team)
+    rows = None if stages is None else _checked(stages, graph.team)
+    with transaction.atomic():
+        if description is not None:
+            graph.description = description
+            graph.save(update_fields=["description"])
+        if rows is not None:
+            refusals = {(one.name, one.service_id): one.refusal for one in graph.stages.all()}
+            graph.stages.all().delete()
+            for row in rows:
+                row.graph, row.refusal = graph, refusals.get((row.name, row.service_id), "")
+            EnvironmentStage.objects.bulk_create(rows)
+        detail = {"stages": [dict(one) for one in stages]} if stages is not None else {}
+        told: dict[str, Any] = {"team_id": graph.team_id, "reason": reason, "detail": detail}
+        audit.record(actor, "environmentgraph.change", subject=graph, **told)
+    return graph
+
+
 def delete_environments(graph: EnvironmentGraph, *, actor: Actor, reason: str = "") -> None:
     """Forget the graph; its services stay. Raises NotAllowed."""
     require(actor, Right.SERVICES_WRITE, graph.team)

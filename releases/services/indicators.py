@@ -79,6 +79,23 @@ def define_indicator(
     return row
 
 
+def set_indicators(
+    service: Service, *, actor: Actor, indicators: Sequence[Mapping[str, str]], reason: str = ""
+) -> None:
+    """Let the service have these indicators and no others; what stays as it is keeps its counts.
+
+    Raises NotAllowed, Invalid by field.
+    """
+    present = {row.name: row for row in ServiceIndicator.objects.filter(service=service)}
+    with transaction.atomic():
+        for name in present.keys() - {one["name"] for one in indicators}:
+            remove_indicator(service, actor=actor, name=name, reason=reason)
+        for one in indicators:
+            row = present.get(one["name"])
+            if row is None or any(getattr(row, name) != one.get(name, "") for name in (*SETTINGS, "source")):
+                define_indicator(service, actor=actor, reason=reason, **one)
+
+
 def remove_indicator(service: Service, *, actor: Actor, name: str, reason: str = "") -> None:
     """Remove it with its counts; releases that are judged by it see no more of it.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
@@ -19,6 +20,7 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
+from releases.environment_models import EnvironmentGraph
 from releases.selectors.environments import environments_for, stages_of
 from releases.services import environments as services
 from releases.views.services import visible_service
@@ -26,39 +28,44 @@ from releases.views.services import visible_service
 PATH = "/environments/"
 
 
-class EnvironmentForm(forms.Form):
-    team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", label=gettext_lazy("Team"), empty_label=None
-    )
-    name = forms.SlugField(max_length=63, label=gettext_lazy("Name"))
+class EnvironmentEditForm(forms.Form):
     stages = forms.CharField(
         max_length=2000,
         label=gettext_lazy("Stages"),
         widget=forms.Textarea(attrs={"rows": 4, "placeholder": "staging: chat-staging\nproduction: chat"}),
         help_text=gettext_lazy(
             "A line each, in their order: stage: service. Versions come from the line before, or from those "
-            "named after <: production: chat < staging. A ! at the end: promoted automatically."
+            "named after <: production: chat < staging; they start where nothing is named after <. A ! at "
+            "the end: promoted automatically."
         ),
     )
+
+    def clean_stages(self) -> list[dict[str, Any]]:
+        return [_stage(line) for line in self.cleaned_data["stages"].splitlines() if line.strip()]
+
+
+class EnvironmentForm(EnvironmentEditForm):
+    team = forms.ModelChoiceField(
+        Team.objects.none(), to_field_name="name", label=gettext_lazy("Team"), empty_label=None
+    )
+    name = forms.SlugField(max_length=63, label=gettext_lazy("Name"))
+    field_order = ("team", "name", "stages")
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
         field: Any = self.fields["team"]
         field.queryset = teams_where(actor, Right.SERVICES_WRITE).order_by("name")
 
-    def clean_stages(self) -> list[dict[str, Any]]:
-        return [_stage(line) for line in self.cleaned_data["stages"].splitlines() if line.strip()]
-
 
 def _stage(line: str) -> dict[str, Any]:
     text = line.strip()
     is_automatic = text.endswith("!")
-    left, _sign, after = text.rstrip("!").partition("<")
+    left, sign, after = text.rstrip("!").partition("<")
     name, colon, service = (part.strip() for part in left.partition(":"))
     if not (name and colon and service):
         raise forms.ValidationError(_("%(line)s is no line such as production: chat.") % {"line": line})
     names = [one.strip() for one in after.split(",") if one.strip()]
-    return {"name": name, "service": service, "after": names or None, "is_automatic": is_automatic}
+    return {"name": name, "service": service, "after": names if sign else None, "is_automatic": is_automatic}
 
 
 class ServiceCopyForm(forms.Form):
@@ -103,6 +110,41 @@ def new_environments(request: HttpRequest) -> HttpResponse:
     return page(
         request, "releases/environment_form.html", context, status=UNPROCESSABLE if form.errors else 200
     )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def edit_environments(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    graph = get_object_or_404(environments_for(actor), pk=pk)
+    if not may(actor, Right.SERVICES_WRITE, graph.team):
+        raise PermissionDenied
+    form = EnvironmentEditForm(
+        request.POST if request.method == "POST" else None, initial={"stages": _lines(graph)}
+    )
+    if form.is_bound and form.is_valid():
+        try:
+            services.change_environments(graph, actor=actor, **form.cleaned_data)
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            return done(request, _("The environments %(name)s are kept.") % {"name": graph.name}, to=PATH)
+    title = _("Edit %(name)s") % {"name": graph.name}
+    context = {"form": form, "title": title, "submit": _("Save"), "back": PATH}
+    return page(
+        request, "releases/environment_form.html", context, status=UNPROCESSABLE if form.errors else 200
+    )
+
+
+def _lines(graph: EnvironmentGraph) -> str:
+    """Return the stages as the form takes them."""
+    lines, before = [], ""
+    for stage in graph.stages.select_related("service"):
+        follows = stage.after == ([before] if before else [])
+        after = "" if follows else f" < {', '.join(stage.after)}"
+        lines.append(f"{stage.name}: {stage.service.name}{after}{'!' if stage.is_automatic else ''}")
+        before = stage.name
+    return "\n".join(lines)
 
 
 @require_POST

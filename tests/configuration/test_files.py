@@ -11,7 +11,7 @@ from clusters.models import Cluster
 from common.models import AuditRecord
 from configuration.models import AppliedDocument
 from freezes.models import Freeze
-from releases.models import Plan, Service, TeamPolicy
+from releases.models import EnvironmentStage, Plan, Service, ServiceIndicator, TeamPolicy
 from tests.cast import Api, api, client_of, person, team, token_of
 from tests.clusters.world import version_of
 from tests.slipway.conftest import Terminal
@@ -202,3 +202,41 @@ def test_the_page_shows_what_people_changed_and_lets_them_manage_it_again(ada: A
     pk = AppliedDocument.objects.get(kind="service").pk
     browser.post(f"/settings/configuration/{pk}/forget/", {"reason": ""})
     assert not AppliedDocument.objects.filter(kind="service").exists()
+
+
+def test_a_services_indicators_environments_and_pools_are_files_too(
+    ada: Api, terminal: Terminal, tmp_path: Path
+) -> None:
+    ours = [
+        {"name": "orders", "source": "pushed", "description": "Orders that fail."},
+        {"name": "refused", "source": "pushed"},
+    ]
+    stages = [
+        {"name": "staging", "service": "chat"},
+        {"name": "production", "service": "chat-live", "is_automatic": True},
+    ]
+    live = {**SERVICE, "name": "chat-live"}
+    pool = {"kind": "pool", "name": "shared", "spec": {"cluster": "local", "workers": 4, "mode": "advise"}}
+    graph = {"kind": "environments", "name": "chat", "spec": {"stages": stages}}
+    wanted = [PLAN, changed(SERVICE, indicators=ours), live, graph, pool]
+    assert set(applied(ada, wanted).values()) == {"created"}
+    assert set(applied(ada, wanted).values()) == {"unchanged"}
+    orders = ServiceIndicator.objects.get(name="orders")
+
+    other = {**graph, "spec": {"stages": [stages[1], {**stages[0], "after": []}]}}
+    fewer = [PLAN, live, changed(SERVICE, indicators=ours[:1]), other, changed(pool, workers=5)]
+    assert applied(ada, fewer) == {
+        **{"plan": "unchanged", "service": "changed"},
+        **{"environments": "changed", "pool": "changed"},
+    }
+    assert ServiceIndicator.objects.get() == orders, "what stays keeps its counts"
+    assert [one.name for one in EnvironmentStage.objects.all()] == ["production", "staging"]
+    version = version_of(team("vision"), "tiny:v2")
+    Service.objects.filter(name="chat").update(stable_version=version)
+    assert applied(ada, fewer)["environments"] == "unchanged", "a new version in a stage is no drift"
+
+    terminal.token = token_of(User.objects.get(username="ada"))
+    assert terminal("export", "--team", "vision", "--out", tmp_path).status == 0
+    shown = yaml.safe_load((tmp_path / "environments-vision-chat.yaml").read_text())["spec"]["stages"]
+    assert shown[0] == {"name": "production", "service": "chat-live", "after": [], "is_automatic": True}
+    assert terminal("apply", "-f", tmp_path, "--team", "vision").out.count("unchanged") == 5

@@ -3,7 +3,8 @@
 import pytest
 
 from accounts import actors
-from accounts.models import User
+from accounts.models import Membership, User
+from accounts.states import Role
 from common.errors import Invalid, NotAllowed
 from releases.errors import NotPossibleNow
 from releases.events import ReleaseEnded
@@ -99,3 +100,21 @@ def test_a_copy_has_the_settings_and_the_version_of_the_first(scene: Scene) -> N
     made = copy_service(scene.service, name="elsewhere", cluster=scene.cluster, actor=scene.requester)
     assert (made.engine, made.replicas, made.plan_name) == ("echo", 2, "swift")
     assert Release.objects.get(service=made).version == scene.v1
+
+
+def test_stages_are_changed_on_the_page_as_it_shows_them(scene: Scene) -> None:
+    graph = staged(scene, is_automatic=True)
+    EnvironmentStage.objects.filter(name="production").update(refusal="It is frozen.")
+    person = User.objects.get(username="ada")
+    Membership.objects.filter(user=person).update(role=Role.ADMIN)
+    console, address = client_of(person), f"/environments/{graph.pk}/edit/"
+    lines = console.get(address).context["form"].initial["stages"]
+    assert lines == f"staging: staging\nproduction: {scene.name}!"
+    assert console.post(address, {"stages": lines}).status_code < 400
+    assert [one.stage.refusal for one in stages_of(graph)] == ["", "It is frozen."]
+    other = f"production: {scene.name}\nstaging: staging <"
+    assert console.post(address, {"stages": other}).status_code < 400
+    assert [(one.stage.name, one.stage.after) for one in stages_of(graph)] == [
+        *(("production", []), ("staging", [])),
+    ]
+    assert console.post(address, {"stages": "what"}).status_code == 422

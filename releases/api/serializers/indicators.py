@@ -30,8 +30,7 @@ class ServiceIndicatorSerializer(serializers.ModelSerializer[ServiceIndicator]):
         )
 
 
-@example(examples.NEW_INDICATOR)
-class DefineIndicatorSerializer(serializers.Serializer[Any]):
+class _IndicatorFields(serializers.Serializer[Any]):
     source = serializers.ChoiceField(IndicatorSource.choices, help_text="Who counts it.")  # type: ignore[assignment]
     description = serializers.CharField(max_length=200, required=False, allow_blank=True)
     all_query = serializers.CharField(
@@ -49,7 +48,15 @@ class DefineIndicatorSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Address of the Prometheus; empty: the one that the cluster's gateway counts by.",
     )
+
+
+@example(examples.NEW_INDICATOR)
+class DefineIndicatorSerializer(_IndicatorFields):
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+class IndicatorEntrySerializer(_IndicatorFields):
+    name = serializers.CharField(max_length=64)
 
 
 class CountedStretchSerializer(serializers.Serializer[Any]):

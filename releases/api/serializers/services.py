@@ -8,6 +8,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from common.audit import MAX_REASON
 from releases.api import examples
+from releases.api.serializers.indicators import IndicatorEntrySerializer
 from releases.api.serializers.policies import PolicySerializer
 from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
@@ -80,6 +81,9 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
         read_only=True,
         help_text="Who rolled it back, so that no release starts by itself; or empty.",
     )
+    indicators = IndicatorEntrySerializer(
+        many=True, read_only=True, help_text="Those that others than its workers count."
+    )
     weights = WeightsSerializer(source="summary.weights")
     url = serializers.CharField(source="summary.url", help_text="URL for clients.")
 
@@ -105,6 +109,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "plan",
             "policy",
             "policy_replaces_team",
+            "indicators",
             "state",
             "reason",
             "stable",
@@ -202,6 +207,12 @@ class _ServiceFields(serializers.Serializer[Any]):
         help_text="Runtime image; null: the best match at each release.",
     )
     plan = serializers.CharField(max_length=63, required=False, help_text="Default release plan.")
+    indicators = IndicatorEntrySerializer(
+        many=True,
+        required=False,
+        help_text="All indicators that others than its workers count; those not named are removed. Left out: "
+        "they stay.",
+    )
 
 
 @example(examples.NEW_SERVICE)

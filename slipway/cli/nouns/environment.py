@@ -60,6 +60,23 @@ def add(
     context.tell(row, f"Environments {row['id']}, {row['name']}, were created.")
 
 
+@app.command("change")
+def change(
+    typer_context: typer.Context,
+    number: Number,
+    stage: Annotated[
+        list[str],
+        typer.Option("--stage", help="STAGE=SERVICE, all in their order; a ! promotes automatically."),
+    ],
+    reason: Reason = "",
+) -> None:
+    """Put other services in the order, or the same ones in another one."""
+    context = context_of(typer_context)
+    body = {"stages": [_stage(one) for one in stage], "reason": reason}
+    row = context.client.patch(at("environments", number), body)
+    context.tell(row, f"Environments {row['id']}, {row['name']}, were changed.")
+
+
 @app.command("promote")
 @confirmed("Release to {stage} what the stage before it serves?")
 def promote(typer_context: typer.Context, number: Number, stage: str, reason: Reason = "") -> None:
