@@ -41,6 +41,8 @@ def recipe_document(recipe: OptimizationRecipe) -> dict[str, Any]:
             for one in recipe.parameters
         ],
         "needs_calibration": recipe.needs_calibration,
+        "needs_gpu": recipe.needs_gpu,
+        "makes": recipe.makes,
         "engines": list(recipe.engines),
         "digest": recipe.digest,
     }

@@ -239,6 +239,8 @@ RECIPE = {
     "about": "Rounds the linear layers to 8 bits.",
     "parameters": [],
     "needs_calibration": False,
+    "needs_gpu": False,
+    "makes": "texts",
     "engines": ["transformers", "vllm"],
     "digest": "4c1b",
 }
@@ -252,6 +254,8 @@ class OptimizationRecipeSerializer(serializers.Serializer[Any]):
     about = serializers.CharField()
     parameters = serializers.ListField(child=serializers.DictField())
     needs_calibration = serializers.BooleanField()
+    needs_gpu = serializers.BooleanField()
+    makes = serializers.CharField(help_text="texts, or pictures: its test set has seeds.")
     engines = serializers.ListField(child=serializers.CharField(), help_text="Engines that load the result.")
     digest = serializers.CharField(help_text="Of the recipe, its programs and its environment.")
 

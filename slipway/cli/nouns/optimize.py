@@ -46,7 +46,9 @@ def recipes(typer_context: typer.Context) -> None:
             "PARAMETERS": lambda row: ", ".join(
                 f"{one['name']}={one['default']}" for one in row["parameters"]
             ),
-            "NEEDS": lambda row: "calibration" if row["needs_calibration"] else "",
+            "NEEDS": lambda row: ", ".join(
+                name for name in ("calibration", "gpu") if row.get(f"needs_{name}")
+            ),
             "ENGINES": lambda row: ", ".join(row["engines"]),
         },
     )
