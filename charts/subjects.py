@@ -1,10 +1,12 @@
 """Things that have charts: how each is found, and which figures it has."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from django.conf import settings
 from django.http import Http404
 from django.utils.translation import gettext as _
 
@@ -48,6 +50,8 @@ class ChartSubject:
     """Machines whose incidents are marked."""
     scales: str = ""
     """The subject whose number of workers is marked; empty: none."""
+    scraped: Mapping[str, str] = field(default_factory=dict)
+    """Series of `/metrics` by the line's name, which tells how busy it was before what is kept."""
     traffic: Mapping[str, str] = field(default_factory=dict)
     """Deployment by the line's name, of the one service whose traffic is shown."""
 
@@ -62,17 +66,23 @@ def subject_named(kind: str, name: str, actor: Actor) -> ChartSubject:
 
 
 def charts_of(subject: ChartSubject, actor: Actor, times: ChartTimes) -> list[tuple[str, Chart]]:
-    """Return the charts, each with its id, all of one time and with the same marks."""
+    """Return the charts, each with its id, all of one time and with the same marks. Raises GatewayError where
+    a Prometheus is asked and does not answer.
+    """
     marks = [
         *release_marks(actor, subject.services, times),
         *incident_marks(actor, subject.nodes, times),
     ]
-    if subject.scales:
+    if subject.scales and not times.is_long_past:
         step = max(times.step, MINUTE)
         marks += scaling_marks(
             kept_steps(subject.scales, "workers", since=times.since, until=times.until, step=step)
         )
-    found = [*_traffic(subject, times), *(_figure(subject, one, actor, times) for one in subject.measures)]
+    found = (
+        [_long_past(subject, times)]
+        if times.is_long_past
+        else [*_traffic(subject, times), *(_figure(subject, one, actor, times) for one in subject.measures)]
+    )
     return [
         (name, replace(chart, marks=marks, since=times.since, until=times.until, window_seconds=0))
         for name, chart in found
@@ -100,19 +110,53 @@ def _figure(subject: ChartSubject, measure: Measure, actor: Actor, times: ChartT
             dict(kept_steps(one, measure, since=times.since, until=times.until, step=step))
             for one in subject.lines.values()
         ]
+    return measure, _lines_of(subject.lines, steps, title, unit)
+
+
+def _long_past(subject: ChartSubject, times: ChartTimes) -> tuple[str, Chart]:
+    """Return how busy it was, as Prometheus has it: the mean of each step over all that scraped it."""
+    every = f"{int(times.step.total_seconds())}s"
+    steps = [
+        {
+            datetime.fromtimestamp(at, UTC): value
+            for one in gateway.long_past(
+                f"avg(avg_over_time({series}[{every}]))",
+                url=settings.SLIPWAY_PROMETHEUS_URL,
+                token=settings.SLIPWAY_PROMETHEUS_TOKEN,
+                since=times.since,
+                until=times.until,
+                step=times.step,
+            )
+            for at, value in one.samples
+        }
+        for series in subject.scraped.values()
+    ]
+    return "busy", _lines_of(list(subject.scraped), steps, _("Busy"), "percent")
+
+
+def _lines_of(
+    names: Iterable[str], steps: Sequence[Mapping[datetime, float | None]], title: str, unit: Unit
+) -> Chart:
     moments = sorted({at for line in steps for at in line})
-    lines = zip(subject.lines, steps, LOOKS, strict=False)
-    return measure, Chart(
+    return Chart(
         title=title,
         moments=moments,
         series=[
             Series(name, [values.get(at) for at in moments], *look, fill=look is LOOKS[0])
-            for name, values, look in lines
+            for name, values, look in zip(names, steps, LOOKS, strict=False)
         ],
         unit=unit,
         minimum=0,
         maximum=1 if unit == "percent" else None,
     )
+
+
+def _series(name: str, **labels: str) -> str:
+    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
+
+
+def _of_deployment(name: str) -> str:
+    return _series("slipway_deployment_busy_ratio", deployment=name)
 
 
 def _traffic(subject: ChartSubject, times: ChartTimes) -> list[tuple[str, Chart]]:
@@ -146,6 +190,7 @@ def _service(name: str, actor: Actor) -> ChartSubject | None:
         measures=("busy", "in_flight", "queue", "workers"),
         services=frozenset({row.name}),
         scales=f"deployment:{row.stable_deployment}",
+        scraped={label: _of_deployment(one) for label, one in versions.items()},
         traffic=versions,
     )
 
@@ -161,6 +206,7 @@ def _deployment(name: str, actor: Actor) -> ChartSubject | None:
         measures=("busy", "in_flight", "queue", "workers"),
         services=frozenset({row.service}),
         scales=f"deployment:{row.name}",
+        scraped={row.version_label: _of_deployment(row.name)},
         traffic={row.version_label: row.name},
     )
 
@@ -183,7 +229,9 @@ def _nodes(actor: Actor) -> Iterable[NodeSnapshot]:
 
 
 def _machine(name: str, actor: Actor) -> ChartSubject | None:
-    node = next((one for one in _nodes(actor) if str(one.row.pk) == name), None)
+    clusters = fleet.fleet(actor).clusters
+    names = {cluster.row.pk: cluster.row.name for cluster in clusters}
+    node = next((one for cluster in clusters for one in cluster.nodes if str(one.row.pk) == name), None)
     if node is None:
         return None
     return ChartSubject(
@@ -193,6 +241,11 @@ def _machine(name: str, actor: Actor) -> ChartSubject | None:
         measures=(*LOAD, "memory"),
         services=frozenset(one.deployment.service for one in node.workers),
         nodes=frozenset({node.row.pk}),
+        scraped={
+            node.row.name: _series(
+                "slipway_machine_busy_ratio", cluster=names[node.row.cluster_id], machine=node.row.name
+            )
+        },
         scales=f"node:{node.row.pk}",
     )
 
@@ -220,6 +273,7 @@ def _cluster(name: str, actor: Actor) -> ChartSubject | None:
         lines={_("whole cluster"): f"cluster:{found.row.pk}", **_groups(found)},
         services=frozenset(one.row.service for one in found.deployments),
         nodes=frozenset(one.row.pk for one in found.nodes),
+        scraped={_("whole cluster"): _series("slipway_cluster_busy_ratio", cluster=name)},
         scales=f"cluster:{found.row.pk}",
     )
 

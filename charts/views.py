@@ -5,10 +5,11 @@ from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
 from charts.subjects import charts_of, subject_named
-from charts.time_range import LENGTHS, times_of
+from charts.time_range import LENGTHS, lengths, times_of
 from common import clock
 from common.pages.access import signed_in
 from common.pages.answers import page
+from gateway.errors import GatewayError
 
 
 @require_safe
@@ -19,13 +20,17 @@ def charts(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     subject = subject_named(kind, name, actor)
     times = times_of(request.GET, now=clock.now())
     length = times.until - times.since
-    shown = charts_of(subject, actor, times)
+    try:
+        shown, problem = charts_of(subject, actor, times), times.problem
+    except GatewayError as error:
+        shown, problem = [], str(error)
     context = {
         "subject": subject,
         "times": times,
-        "lengths": list(LENGTHS),
+        "problem": problem,
+        "lengths": list(lengths() if subject.scraped else LENGTHS),
         "charts": shown,
-        "marks": shown[0][1].marks,
+        "marks": shown[0][1].marks if shown else (),
         "earlier": (times.since - length, times.since),
         "later": None if times.name else (times.until, min(times.until + length, clock.now())),
     }

@@ -144,7 +144,7 @@ ALERT_CHECKS = (
     AlertCheck(
         name="SlipwayWorkersLost",
         title=_("Worker lost"),
-        severity="critical",
+        severity="warning",
         find=_workers(lambda worker: worker.alert == Alert.LOST),
         lasts=timedelta(seconds=15),
         note=_("It sends no heartbeats. Its machine or process may be gone; requests go to the others."),
@@ -223,7 +223,7 @@ ALERT_CHECKS = (
     AlertCheck(
         name="SlipwayClusterTakesNoOrders",
         title=_("Cluster unreachable"),
-        severity="critical",
+        severity="warning",
         find=measured(metrics.fleet, "cluster_takes_orders", 1, is_below=True),
         lasts=timedelta(minutes=2),
         note=_("What serves there serves on; releases to it stand still and cannot be taken back."),

@@ -37,6 +37,28 @@ def fleet() -> Iterator[Metric]:
         [((one.row.name,), one.load.busy) for one in found if one.load.busy is not None],
     )
     yield gauge(
+        "machine_busy_ratio",
+        "The same of each machine.",
+        ("cluster", "machine"),
+        [
+            ((cluster.row.name, node.row.name), node.load.busy)
+            for cluster in found
+            for node in cluster.nodes
+            if node.load.busy is not None
+        ],
+    )
+    yield gauge(
+        "deployment_busy_ratio",
+        "The same of the workers of each version of a service.",
+        ("service", "version", "deployment"),
+        [
+            ((one.row.service, one.row.version_label, one.row.name), one.load.busy)
+            for cluster in found
+            for one in cluster.deployments
+            if one.load.busy is not None
+        ],
+    )
+    yield gauge(
         "agents_silent",
         "Machines whose agent has not reported for 15 s, by cluster; their workers may serve.",
         ("cluster",),

@@ -43,6 +43,7 @@ from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures, WorkerInterval, between, unpacked_figures
 
+LONG_PAST_SECONDS = 8.0
 UNSEEN_AFTER = timedelta(minutes=1)
 """Its host looks every 15 s at least."""
 LATELY, HALF_A_MINUTE = timedelta(minutes=3), timedelta(seconds=30)
@@ -103,6 +104,21 @@ def queried(cluster: Cluster, query: str, *, url: str = "", at: float) -> dict[s
         json.dumps(one["metric"], sort_keys=True): float(one["value"][1])
         for one in found.ask(query, kind="vector", at=at)
     }
+
+
+def long_past(
+    query: str, *, url: str, token: str, since: datetime, until: datetime, step: timedelta
+) -> list[ScrapedSeries]:
+    """Return a value for each step of what a Prometheus has of a query, from whole steps since 1970. Raises
+    GatewayUnreachable, InvalidGateway.
+    """
+    span = f"[{int((until - since).total_seconds())}s:{int(step.total_seconds())}s]"
+    prometheus = other_prometheus(url, token=token, within_seconds=LONG_PAST_SECONDS)
+    found = prometheus.ask(f"({query}){span}", kind="matrix", at=until.timestamp())
+    return [
+        ScrapedSeries(one["metric"], [(float(at), float(value)) for at, value in one["values"]])
+        for one in found
+    ]
 
 
 def gateways() -> QuerySet[Gateway]:

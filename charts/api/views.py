@@ -9,12 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from charts.subjects import KINDS, charts_of, subject_named
-from charts.time_range import DEFAULT, LENGTHS, times_of
+from charts.time_range import DEFAULT, LENGTHS, LONG_LENGTHS, times_of
 from clusters.models import FleetDay
 from common import clock
 from common.api.examples import example
 from common.api.views import Endpoint
-from common.errors import Invalid
+from common.errors import Invalid, Unavailable
+from gateway.errors import GatewayError
 
 AT = "2026-11-27T10:00:00Z"
 LINE = {"name": "chat-r12-0", "values": [0.62]}
@@ -80,7 +81,11 @@ class ChartFigures(Endpoint):
                 OpenApiParameter.PATH,
                 description="Of a version its deployment; of a machine or GPU its id.",
             ),
-            OpenApiParameter("range", description=f"Up to now, {', '.join(LENGTHS)}; default: {DEFAULT}."),
+            OpenApiParameter(
+                "range",
+                description=f"Up to now, {', '.join((*LENGTHS, *LONG_LENGTHS))}; default: {DEFAULT}. "
+                "Those beyond 30 days where a Prometheus is set.",
+            ),
             OpenApiParameter("from", OpenApiTypes.DATETIME, description="Begin, instead of a range."),
             OpenApiParameter("to", OpenApiTypes.DATETIME, description="End; default: now."),
         ],
@@ -92,7 +97,10 @@ class ChartFigures(Endpoint):
         if times.problem:
             wrong = "from" if {"from", "to"} & request.query_params.keys() else "range"
             raise Invalid(fields={wrong: [times.problem]})
-        found = charts_of(subject, self.actor, times)
+        try:
+            found = charts_of(subject, self.actor, times)
+        except GatewayError as error:
+            raise Unavailable(str(error)) from None
         shown = {
             "title": subject.title,
             "since": times.since,

@@ -156,9 +156,11 @@ def prometheus_of(cluster: "Cluster") -> PrometheusQueries | None:
     return PrometheusQueries(settings, token=config.secrets.get(TOKEN, ""))
 
 
-def other_prometheus(url: str) -> PrometheusQueries:
-    """Return the Prometheus at an address that an indicator of a service names. Raises InvalidGateway."""
-    return PrometheusQueries(PrometheusSettings.read({"url": url}), within_seconds=2.0)
+def other_prometheus(url: str, *, token: str = "", within_seconds: float = 2.0) -> PrometheusQueries:
+    """Return the Prometheus at an address that no gateway's row has. Raises InvalidGateway."""
+    return PrometheusQueries(
+        PrometheusSettings.read({"url": url}), token=token, within_seconds=within_seconds
+    )
 
 
 def _of_kind(module: str, config: GatewayRowConfig) -> GatewayBackend:

@@ -9,10 +9,12 @@ from django.utils import timezone
 from accounts.actors import of_user
 from accounts.models import User, WebhookEvent
 from accounts.services.webhooks import create_webhook
+from alerts.checks import checks
 from alerts.models import AlertEvaluation, RaisedAlert
 from alerts.services import care
 from alerts.services.evaluation import apply_results, make_checks, settle_states
 from common.alert_checks import AlertCheck, AlertFinding
+from common.declared import manifests
 from common.errors import NotAllowed
 from common.models import DiskCondition
 from common.reconcile import kernel
@@ -277,3 +279,10 @@ def test_alerts_of_a_team_are_hidden_from_others() -> None:
     assert (
         team("speech").pk == RaisedAlert.objects.get(check_name__in=("SlipwayDiskFull", "NodeDown")).team_id
     )
+
+
+def test_a_check_is_as_grave_as_the_prometheus_rule_of_its_name() -> None:
+    rules = {rule.name: rule.severity for manifest in manifests() for rule in manifest.alert_rules}
+    shared = {name: check.severity for name, check in checks().items() if name in rules}
+    assert len(shared) > 20
+    assert shared == {name: rules[name] for name in shared}
