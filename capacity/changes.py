@@ -47,7 +47,8 @@ def cards_in_words(cards: list[int]) -> str:
 
 
 def size_in_words(instance: Mapping[str, Any]) -> str:
-    """`1g.10gb`, or `25 %, 9856 MiB` of a share by MPS."""
+    """`1g.10gb`, or of a share by MPS `25 % of the threads, 9856 MiB`."""
     if instance["profile"] != PROFILE:
         return str(instance["profile"])
-    return f"{instance['threads']} %, {instance['memory_mib']} MiB"
+    words = _("%(threads)s %% of the threads, %(memory)s MiB")
+    return words % {"threads": instance["threads"], "memory": instance["memory_mib"]}
