@@ -107,7 +107,9 @@ class MpsControl:
                 asked.add(client)
             if time.monotonic() > deadline:
                 pids = ", ".join(str(one.pid) for one in left)
-                raise MpsFailed(f"Clients of MPS did not end within {ENDED_WITHIN_SECONDS:g} s: {pids}.")
+                raise MpsFailed(
+                    f"Clients of MPS were terminated and keep their connection: end the processes {pids}."
+                )
             time.sleep(0.2)
         self.ask("quit")
         while self.is_running() and time.monotonic() < deadline:
