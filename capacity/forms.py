@@ -331,3 +331,12 @@ class PoolMemberForm(OneServiceForm):
     )
     limit = forms.IntegerField(min_value=0, max_value=MAX_REPLICAS, initial=8, label=_("Workers at most"))
     weight = forms.FloatField(min_value=0.01, initial=1.0, label=_("Weight"))
+
+
+class WholeMachineMemberForm(PoolMemberForm):
+    """A service's share in a pool that hands out whole machines."""
+
+    guarantee = forms.IntegerField(
+        min_value=0, max_value=MAX_REPLICAS, initial=1, label=_("Guaranteed machines")
+    )
+    limit = forms.IntegerField(min_value=0, max_value=MAX_REPLICAS, initial=8, label=_("Machines at most"))

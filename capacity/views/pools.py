@@ -20,6 +20,7 @@ from capacity.forms import (
     PoolSettings,
     ServiceGroupsForm,
     ServiceQueueForm,
+    WholeMachineMemberForm,
     WholeMachineSettings,
 )
 from capacity.fragmentation import SIZES
@@ -83,7 +84,10 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
         fields = WholeMachineSettings
     settings = fields(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
     services_there = list(selectors.services_for(actor, pool))
-    member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
+    share: type[PoolMemberForm] = PoolMemberForm
+    if fields is WholeMachineSettings:
+        share = WholeMachineMemberForm
+    member = share(request.POST if sent == "member" else None, services=services_there)
     members = [one.service for one in pool.memberships.all()]
     groups = ServiceGroupsForm(
         request.POST if sent == "groups" else None,

@@ -114,6 +114,11 @@ def test_a_machine_goes_from_the_idle_to_the_busy_service_with_its_workers_and_b
     moved = {one["service"]: (one["after"], one["gives"], one["gets"]) for one in plan.changes}
     assert moved == {"chat": (6, [], ["gpu-2"]), "code": (2, ["gpu-2"], [])}
 
+    ops = client_of(person("ops", superuser=True))
+    page = ops.get(f"/capacity/{whole.pool.pk}/").content.decode()
+    assert "Guaranteed machines" in page
+    assert page.count("gpu-2") > 1, "the table and the plan name it"
+
     services.apply_plan(plan, actor=SYSTEM)
     whole.pass_(60)
     plan.refresh_from_db()
