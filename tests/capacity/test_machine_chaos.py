@@ -12,7 +12,7 @@ from clusters.models import Drain, Node
 from kube.fake.controllers.machines import BEHAVIOUR, SILENT
 from kube.resources import DISRUPTION_BUDGETS, NODES, Ref
 from tests.capacity.test_cards import BERT, Operated
-from tests.capacity.test_machines import Machines
+from tests.capacity.test_machines import SharedMachines
 from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, worker
 
@@ -22,7 +22,7 @@ MOVED = {"chat": {"gpu-0", "gpu-1", "gpu-2"}, "code": {"gpu-3"}}
 BEFORE = {"chat": {"gpu-0", "gpu-1"}, "code": {"gpu-2", "gpu-3"}}
 
 
-class Moving(Machines):
+class MovingMachine(SharedMachines):
     """A plan that was applied: `gpu-2` goes from `code` to `chat`. `guest`: others have a pod on it."""
 
     def __init__(self, *, guest: bool = False) -> None:
@@ -75,7 +75,7 @@ class Moving(Machines):
 
 
 def test_an_eviction_that_a_budget_refuses_holds_the_move_until_it_is_lifted() -> None:
-    moving = Moving(guest=True)
+    moving = MovingMachine(guest=True)
     moving.pass_(40)
     assert moving.plan().state == "releasing"
     assert "guest" in Drain.objects.get().problem
@@ -88,7 +88,7 @@ def test_an_eviction_that_a_budget_refuses_holds_the_move_until_it_is_lifted() -
 
 @pytest.mark.slow
 def test_an_eviction_that_is_always_refused_fails_the_move_and_names_who_is_left() -> None:
-    moving = Moving(guest=True)
+    moving = MovingMachine(guest=True)
     moving.pass_(20)
     moving.scene.clock.pass_(timedelta(minutes=9))
     moving.pass_(30)
@@ -99,7 +99,7 @@ def test_an_eviction_that_is_always_refused_fails_the_move_and_names_who_is_left
 
 @pytest.mark.slow
 def test_a_machine_that_is_lost_while_it_drains_fails_the_move_and_leaves_the_ledger() -> None:
-    moving = Moving()
+    moving = MovingMachine()
     moving.pass_(2)
     moving.rig.cluster.client.delete(Ref(NODES, "gpu-2"))
     moving.pass_(60)
@@ -112,7 +112,7 @@ def test_a_machine_that_is_lost_while_it_drains_fails_the_move_and_leaves_the_le
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_machine_moves_once_though_whoever_takes_the_steps_dies_at_random(seed: int) -> None:
-    moving = Moving()
+    moving = MovingMachine()
     deaths = moving.sweep_with_deaths(random.Random(seed), 400)
     assert deaths > 0
     assert moving.plan().state == "done", moving.plan().reason

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 LABEL = "slipway.io/service"
 
 
-class Machines(Shared):
+class SharedMachines(Shared):
     """Four machines of 8 GPUs: two of `chat`, two of `code`, each with two workers."""
 
     def __init__(self, *, gpus: int = 4) -> None:
@@ -96,12 +96,12 @@ class Machines(Shared):
 
 
 @pytest.fixture
-def whole() -> Machines:
-    return Machines()
+def whole() -> SharedMachines:
+    return SharedMachines()
 
 
 def test_a_machine_goes_from_the_idle_to_the_busy_service_with_its_workers_and_back_by_undo(
-    whole: Machines,
+    whole: SharedMachines,
 ) -> None:
     whole.pass_(12)
     assert whole.held() == {"chat": {"gpu-0", "gpu-1"}, "code": {"gpu-2", "gpu-3"}}
@@ -140,7 +140,9 @@ def test_a_machine_goes_from_the_idle_to_the_busy_service_with_its_workers_and_b
     assert whole.workers() == {"chat": 4, "code": 4}
 
 
-def test_the_kill_switch_cancels_the_drains_and_leaves_machines_with_their_services(whole: Machines) -> None:
+def test_the_kill_switch_cancels_drains_and_leaves_machines_with_their_services(
+    whole: SharedMachines,
+) -> None:
     whole.load = {"chat": 3.9, "code": 0.5}
     whole.pass_(30)
     services.apply_plan(whole.plan(), actor=SYSTEM)
@@ -152,7 +154,7 @@ def test_the_kill_switch_cancels_the_drains_and_leaves_machines_with_their_servi
     assert not Node.objects.filter(is_cordoned=True).exists()
 
 
-def test_a_machine_that_somebody_relabelled_is_not_taken_from_its_new_service(whole: Machines) -> None:
+def test_a_machine_that_somebody_relabelled_is_not_taken_from_its_new_service(whole: SharedMachines) -> None:
     whole.load = {"chat": 3.9, "code": 0.5}
     whole.pass_(30)
     plan = whole.plan()
@@ -166,7 +168,7 @@ def test_a_machine_that_somebody_relabelled_is_not_taken_from_its_new_service(wh
 
 
 def test_services_whose_pods_select_no_machines_of_theirs_and_hosts_of_one_machine_are_refused(
-    whole: Machines,
+    whole: SharedMachines,
 ) -> None:
     Deployment.objects.filter(service="chat").update(pod={})
     with pytest.raises(InvalidPool) as refused:
@@ -193,7 +195,9 @@ def test_services_whose_pods_select_no_machines_of_theirs_and_hosts_of_one_machi
     assert list(refused.value.fields) == ["selector"], "a machine belongs to one pool"
 
 
-def test_workers_of_services_on_machines_of_workloads_hold_their_cards_in_the_ledger(whole: Machines) -> None:
+def test_workers_of_services_hold_cards_of_machines_of_workloads_in_the_ledger(
+    whole: SharedMachines,
+) -> None:
     """A card has one holder, whoever it is, from the worker's start until it is gone."""
     services.remove_pool(Pool.objects.get(), actor=SYSTEM)
     training = services.create_pool(
