@@ -48,6 +48,7 @@ WORDS = {
     "gpu kill-switch": "on",
     "gpu prices set": "2.49",
     "environment add": "e --team t --stage staging=s",
+    "environment change": "1 --stage staging=s",
     "objective add": "up --service s --target 99.9",
     "logs": "w",
     "usage set-budget": "b --measure requests --amount 1",

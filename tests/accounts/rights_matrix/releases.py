@@ -212,6 +212,13 @@ ROUTES = [
     Route("GET", "environments/", Access.SIGNED_IN, owned=False),
     Route("POST", "environments/", Right.SERVICES_WRITE, body=_new_environments, status=201, owned=False),
     Route("GET", "environments/{pk}/", Right.READ, fill=_environments),
+    Route(
+        "PATCH",
+        "environments/{pk}/",
+        Right.SERVICES_WRITE,
+        fill=_environments,
+        body=lambda _scene: {"description": "Ours."},
+    ),
     Route("DELETE", "environments/{pk}/", Right.SERVICES_WRITE, fill=_environments, status=204),
     Route(
         "POST",
