@@ -322,3 +322,17 @@ def test_rest_lists_pools_with_what_their_services_need(shared_pool: Shared) -> 
     assert pool["members"][0]["look"]["load"] == pytest.approx(1.5)
     assert rest.patch(f"capacity/pools/{pool['id']}/", {"mode": "automatic"}).status_code == 403
     assert rest.patch(f"capacity/pools/{pool['id']}/", {"workers": 1}).status_code == 400
+
+
+def test_the_services_of_a_pool_are_changed_as_a_whole_list() -> None:
+    world = Shared()
+    who = api(person("ada", **{world.scene.team.name: "admin"}))
+    address = f"capacity/pools/{world.pool.pk}/"
+    code = {"service": "code", "guarantee": 1, "limit": 6, "weight": 1.0}
+    answer = who.patch(address, {"members": [code]})
+    assert answer.status_code == 200, answer.content
+    assert [one["service"] for one in answer.json()["members"]] == ["code"]
+    assert who.patch(address, {"budget": 3}).json()["members"][0]["service"] == "code", "left out: they stay"
+    refused = who.patch(address, {"budget": 4, "members": [{**code, "service": "nowhere"}]})
+    assert refused.status_code == 400
+    assert (world.pool.memberships.get().service, Pool.objects.get().budget) == ("code", 3)
