@@ -82,6 +82,8 @@ def scoring_order(row: OptimizationRun) -> ProgramOrder:
     if draws_pictures(row):
         steps = row.parameters.get("teacher_steps", row.parameters["steps"])
         more = {"steps": steps, "guidance": row.parameters.get("guidance", 1.0)}
+        # Pictures to compare with, and a network that sees them, lie beside the set.
+        inputs["test_files"] = (row.test_version, "")
         return ProgramOrder(PICTURES, recipe.family if recipe is not None else "", more, inputs)
     # Our own engine is asked where it will serve, else the library that made the child.
     is_ours = row.benchmark_order["engine"] == "transformers"

@@ -140,8 +140,10 @@ def plan_run(
             faults["engine"] = _("%(engine)s does not load what %(recipe)s makes. These do: %(engines)s.") % {
                 "engine": engine, "recipe": chosen.name, "engines": ", ".join(chosen.engines)
             }  # fmt: skip
-        if chosen.needs_gpu and shutil.which("nvidia-smi") is None:
-            faults["recipe"] = _("%(recipe)s needs a GPU, and this host has none.") % {"recipe": chosen.name}
+        if chosen.needs_gpu and not gpus and (place != RunPlace.LOCAL or not shutil.which("nvidia-smi")):
+            faults["recipe"] = _("%(recipe)s needs a GPU: give the place cluster and a number of GPUs.") % {
+                "recipe": chosen.name
+            }
         faults |= _picture_faults(chosen, version, load_of, scenario)
     if compare_batching and engine != "transformers":
         faults["compare_batching"] = _("%(engine)s has no static batching to compare with.") % {

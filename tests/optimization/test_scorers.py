@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
+from common.actor import Actor
 from models_registry.models import Model
 from models_registry.services.exemptions import exempt_code
 from optimization.errors import InvalidOptimization
@@ -80,7 +81,7 @@ def test_a_scorer_judges_a_run_once_its_team_exempts_its_code(shop: Optimization
         shop.start(test="own:v1/spaces.py")
     assert "spaces.py" in refused.value.fields["test"][0]
     exempt_code(
-        actor=shop.actor,
+        actor=Actor.system("reviewer"),
         team=shop.team,
         model=Model.objects.get(name="own"),
         reason="Ours.",
@@ -92,3 +93,14 @@ def test_a_scorer_judges_a_run_once_its_team_exempts_its_code(shop: Optimization
     assert (verdict.metric, verdict.items, verdict.result) == ("spaces:score", 20, "passed")
     assert 0 < verdict.parent_value < 1
     shop.end(cancel_run(row, actor=shop.actor), seconds=60)
+
+
+@pytest.mark.process
+@pytest.mark.django_db
+def test_a_recipe_for_gpus_is_refused_where_none_is_ordered(
+    shop: OptimizationScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(InvalidOptimization) as refused:
+        shop.start("compressor/awq-w4a16", calibration="sets:v1/calibration.jsonl", engine="vllm")
+    assert "needs a GPU" in refused.value.fields["recipe"][0]
