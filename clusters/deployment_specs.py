@@ -9,8 +9,9 @@ from clusters.backends.pod_settings import PodSettings, ResourceSettings
 from clusters.draining.surges import surge_of
 from clusters.models import Deployment
 from clusters.report_tokens import report_token_of
-from models_registry.files import manifest_of
+from models_registry.files import laid_out, manifest_of
 from models_registry.models import Version
+from serving.protocol import ENGINES_WITH_ROUTES
 
 
 def spec_of(row: Deployment) -> DeploymentSpec:
@@ -20,7 +21,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
     return DeploymentSpec(
         name=row.name,
         service=row.service,
-        version=version_of(row.version, row.version_label),
+        version=version_of(row.version, row.version_label, runs_graphs=row.engine in ENGINES_WITH_ROUTES),
         engine=row.engine,
         replicas=row.replicas + surge.extra,
         prefetch_machines=row.prefetch_machines,
@@ -59,12 +60,13 @@ def _adapters(row: Deployment) -> dict[str, ModelVersion]:
     }
 
 
-def version_of(version: Version, label: str) -> ModelVersion:
-    files = manifest_of(version).files
+def version_of(version: Version, label: str, *, runs_graphs: bool = False) -> ModelVersion:
+    """With the files that tasks of its graph load, where its engine runs graphs."""
+    digest, manifest = laid_out(version) if runs_graphs else (version.digest or "", manifest_of(version))
     return ModelVersion(
         id=version.pk,
         label=label,
-        digest=version.digest or "",
-        files=tuple(ModelFile(file.path, file.size, file.sha256) for file in files),
+        digest=digest,
+        files=tuple(ModelFile(file.path, file.size, file.sha256) for file in manifest.files),
         source=settings.SLIPWAY_STORE or Path(settings.SLIPWAY_STORE_DIR).as_uri(),
     )

@@ -14,6 +14,7 @@ from common.errors import NotAllowed, WrongState
 from model_store import blob_store
 from model_store.errors import BlobMissing, StoreUnavailable
 from model_store.reading import Content
+from models_registry.companions import companions
 from models_registry.files import refuse_damaged
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState
@@ -53,7 +54,8 @@ def version_on(cluster: Cluster, version_id: int) -> Version:
             % {"version": version, "state": version.get_state_display().lower()}
         )
     try:
-        refuse_damaged(version)
+        for one in (version, *companions(version_id).values()):
+            refuse_damaged(one)
     except BlobMissing as error:
         raise StoreUnavailable(str(error), retry_after_s=30) from None
     return version
@@ -63,7 +65,8 @@ def content_of(version: Version, sha256: str) -> AbstractContextManager[Content]
     """A file of the version, for reading. Raises VersionNotDeployed; on entering, StoreUnavailable and
     BlobMissing.
     """
-    if not VersionFile.objects.filter(version=version, sha256=sha256).exists():
+    holders = [version, *companions(version.pk).values()]
+    if not VersionFile.objects.filter(version__in=holders, sha256=sha256).exists():
         raise VersionNotDeployed(
             _("%(version)s has no file with the sha256 %(sha256)s.")
             % {"version": version, "sha256": sha256[:64]}

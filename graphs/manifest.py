@@ -20,10 +20,13 @@ from common.webhooks.catalogue import EventPayload, Ids, WebhookEventType
 from common.words import mentioning
 from graphs import selectors
 from graphs.events import GraphPlanMoved
-from graphs.models import Graph, GraphVersion, TaskGraphPlan
+from graphs.models import Graph, GraphVersion, TaskGraphPlan, TaskModel
 from graphs.reconcilers import GraphPlanReconciler, GraphReconciler
 from graphs.states import AdaptMode, GraphItemState, GraphPlanState, GraphState, PlanKind
+from graphs.task_models import TASK_MODELS
+from models_registry.companions import register_companions
 from models_registry.references import VersionReferences, register_uses
+from models_registry.states import VersionState
 
 ICON = "sitemap"
 PLAN = "graphs.taskgraphplan"
@@ -37,6 +40,13 @@ VERSIONS_OF_TASKS = VersionReferences(
     "version__model",
     gettext_noop("task graph {} (task {})"),
     ("graph__name", "task"),
+)
+MODELS_OF_CODE = VersionReferences(
+    TaskModel.objects.exclude(code__state=VersionState.DELETED),
+    "version",
+    "version__model",
+    gettext_noop("tasks of {}:{}"),
+    ("code__model__name", "code__name"),
 )
 
 
@@ -125,5 +135,10 @@ MANIFEST = AppManifest(
         ),
     ),
     webhook_heading=_("Task graphs"),
-    hooks=(lambda: register_uses(VERSIONS_OF_GRAPHS), lambda: register_uses(VERSIONS_OF_TASKS)),
+    hooks=(
+        lambda: register_uses(VERSIONS_OF_GRAPHS),
+        lambda: register_uses(VERSIONS_OF_TASKS),
+        lambda: register_uses(MODELS_OF_CODE),
+        lambda: register_companions(TASK_MODELS),
+    ),
 )

@@ -68,6 +68,24 @@ class GraphVersion(models.Model):
         return f"{self.task}: {self.version}"
 
 
+class TaskModel(models.Model):
+    """A version whose files tasks of a graph load, laid out with the version that holds the graph's code.
+
+    It outlives later pushes of the graph: whoever returns to the code finds its models.
+    """
+
+    code = models.ForeignKey("models_registry.Version", on_delete=models.CASCADE, related_name="+")
+    version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["code", "version"], name="task_model_once_of_code")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.version}"
+
+
 class OfGraphs(TeamOwned[Any]):
     team_path = "graph__team"
 

@@ -20,7 +20,7 @@ from common.reconcile import kernel
 from graphs.errors import GraphPlanNotReady, GraphQuotaExceeded, InvalidGraph
 from graphs.events import GraphPlanMoved
 from graphs.items import located
-from graphs.models import Graph, GraphVersion, TaskGraphPlan, TaskProfile
+from graphs.models import Graph, GraphVersion, TaskGraphPlan, TaskModel, TaskProfile
 from graphs.orders import plan_request
 from graphs.states import GraphPlanState, GraphState, PlanKind
 from graphs.workers import ask
@@ -88,11 +88,22 @@ def _describe(row: Graph, actor: Actor, version: str, document: Mapping[str, Any
         raise InvalidGraph(fields={"graph": [str(error)]}) from None
     row.version = _ready(resolve(actor, version), "version")
     row.document, row.digest = graph.document(), graph.digest
-    used = {
-        task.name: _ready(resolve(actor, task.model), "graph") for task in graph.tasks if ":" in task.model
-    }
+    loading = [task for task in graph.tasks if task.model and task.kind != "service"]
+    used = {task.name: _loaded(row, actor, task.model) for task in loading}
     row.origins = {task.name: used.get(task.name, row.version).digest for task in graph.tasks}
     return used
+
+
+def _loaded(row: Graph, actor: Actor, model: str) -> Version:
+    """Return a version that a task loads. Raises InvalidGraph, UnknownModel, UnknownVersion."""
+    version = _ready(resolve(actor, model), "graph")
+    if str(version) != model:
+        said = _("%(model)s may become another version: name %(version)s, which stays.")
+        raise InvalidGraph(fields={"graph": [said % {"model": model, "version": version}]})
+    if row.version.model.team_id != row.team_id:
+        said = _("Only a graph whose code belongs to its own team names models; %(version)s is of another.")
+        raise InvalidGraph(fields={"graph": [said % {"version": row.version}]})
+    return version
 
 
 def _ready(version: Version, field: str) -> Version:
@@ -109,6 +120,8 @@ def _protect(row: Graph, used: Mapping[str, Version]) -> None:
     GraphVersion.objects.bulk_create(
         GraphVersion(graph=row, task=task, version=version) for task, version in used.items()
     )
+    for version in set(used.values()):
+        TaskModel.objects.get_or_create(code=row.version, version=version)
 
 
 def record_profile(

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from django.db.models import Q
 
 from model_store.references import BlobOwner, References, Reserved
-from models_registry.files import forget_orphaned_buffers
+from models_registry.files import digests_with_companions, forget_orphaned_buffers
 from models_registry.models import Upload, UploadContent, Version, VersionFile
 from models_registry.selectors.catalogue import without_json
 from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, WHOLE
@@ -25,7 +25,8 @@ def _owners(blobs: Collection[str]) -> dict[str, list[BlobOwner]]:
 
 def _laid_out(digests: Collection[str]) -> set[str]:
     ready = Version.objects.ready().filter(digest__in=digests)
-    return {digest for digest in ready.values_list("digest", flat=True) if digest}
+    alone = {digest for digest in ready.values_list("digest", flat=True) if digest}
+    return alone | (digests_with_companions() & set(digests) if alone != set(digests) else set())
 
 
 def _importing(keys: Collection[str]) -> set[str]:

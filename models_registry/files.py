@@ -1,5 +1,6 @@
 """The files of versions: rows here, bytes in the store."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from model_store.services import note_directories_here
 from model_store.states import CorruptBlobState
 from model_store.upload_buffer import UploadBuffer, buffer_at, forget_buffers
 from models_registry import references
+from models_registry.companions import companions, versions_with_companions
 from models_registry.errors import FilesUnderWay, NotFetched
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.states import VersionState
@@ -38,6 +40,25 @@ def manifest_of(version: Version) -> FileManifest:
     return FileManifest(tuple(sorted(files, key=lambda file: file.path.encode())))
 
 
+def laid_out(version: Version) -> tuple[str, FileManifest]:
+    """Return digest and files of the version's directory, with those of its companions."""
+    own, beside = manifest_of(version), companions(version.pk)
+    if not beside:
+        return version.digest or "", own
+    files = {file.path: file for file in own.files}
+    for place, one in beside.items():
+        moved = (replace(file, path=f"{place}/{file.path}") for file in manifest_of(one).files)
+        files |= {file.path: file for file in moved}
+    whole = FileManifest(tuple(sorted(files.values(), key=lambda file: file.path.encode())))
+    return whole.digest, whole
+
+
+def digests_with_companions() -> set[str]:
+    """Return the digests of the directories that hold files of several versions."""
+    rows = Version.objects.filter(pk__in=versions_with_companions())
+    return {laid_out(version)[0] for version in rows}
+
+
 def damages(version: Version) -> QuerySet[CorruptBlob]:
     """The open corrupt blobs about files of the version: while there are any it cannot be released."""
     return CorruptBlob.objects.open().about(VersionFile.objects.filter(version=version))
@@ -54,8 +75,9 @@ def materialise(version: Version) -> Path:
             _("%(version)s is %(state)s, not ready: it has no files to serve.")
             % {"version": version, "state": version.get_state_display().lower()}
         )
-    refuse_damaged(version)
-    place, manifest = blob_store.store(), manifest_of(version)
+    for one in (version, *companions(version.pk).values()):
+        refuse_damaged(one)
+    place, manifest = blob_store.store(), laid_out(version)[1]
     if not place.is_at_hand(manifest):
         note_directories_here()
         _let_go_of_unused(place, manifest)
@@ -113,7 +135,7 @@ def _let_go_of_unused(place: BlobStore, wanted: FileManifest) -> None:
     if look.cache_bytes + coming <= look.cache_limit_bytes:
         return
     served = Version.objects.filter(references.versions_in_use()).values_list("digest", flat=True)
-    for digest in place.materialised().keys() - set(served):
+    for digest in place.materialised().keys() - set(served) - digests_with_companions():
         place.dematerialise(digest)
 
 

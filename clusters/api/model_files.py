@@ -17,7 +17,7 @@ from common.api.examples import example
 from common.api.ranges import MEDIA_TYPE, ranged
 from common.api.views import Endpoint
 from model_store.errors import BlobMissing, StoreUnavailable
-from models_registry.files import manifest_of
+from models_registry.files import laid_out
 from models_registry.models import Version
 
 VERSION = OpenApiParameter("version", OpenApiTypes.INT, OpenApiParameter.PATH, description="Id of a version.")
@@ -63,14 +63,14 @@ class DeployedVersionFiles(_ClusterFilesEndpoint):
         a deployment needs the version.
         """
         version = self.get_object()
-        etag = f'"{version.digest}"'
+        digest, manifest = laid_out(version)
+        etag = f'"{digest}"'
         if unchanged(request._request, etag):
             return Response(status=304, headers={"ETag": etag})
-        manifest = manifest_of(version)
         files = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in manifest.files]
         shown = {
             "version": str(version),
-            "digest": version.digest,
+            "digest": digest,
             "size_bytes": manifest.size_bytes,
             "files": files,
         }

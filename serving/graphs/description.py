@@ -20,6 +20,11 @@ LONGEST_WAIT_MS = 600_000.0
 LARGEST_BATCH = 4_096
 
 
+def task_model_path(model: str) -> str:
+    """Return the directory beside the graph's file that holds the files of MODEL:VERSION."""
+    return f"task_models/{model.replace(':', '/')}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValueSource:
     """Origin of a value: an input or a node (`name`), and the fields that are followed from its value. An

@@ -18,6 +18,7 @@ from serving.graphs.description import (
 )
 from serving.graphs.errors import refused, user_line
 from serving.graphs.service_calls import ServiceCalls
+from serving.graphs.task_models import check_model, files_of_model
 from serving.graphs.task_options import Batch, TaskOptions
 
 _open: list["Graph"] = []
@@ -35,6 +36,8 @@ class Task:
         self.is_service = isinstance(target, type) and issubclass(target, ServiceCalls)
         self.is_loaded_by_hand = self.is_class and not self.is_service
         self.line = user_line()
+        if options.model and not self.is_service:
+            check_model(self.name, options.model, is_class=self.is_class)
         function = getattr(target, "run", None) if self.is_class else target
         if function is None:
             raise refused(f"{self.name} has no method run(items)")
@@ -94,7 +97,8 @@ class LoadedTask:
             return self.task.target
         made = self.task.target(*self.arguments, **self.named)
         if hasattr(made, "load"):
-            made.load(files)
+            model = "" if self.task.is_service else self.task.options.model
+            made.load(files_of_model(files, self.name, model) if model else files)
         run: Callable[..., Any] = made.run
         return run
 

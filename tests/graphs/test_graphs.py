@@ -7,6 +7,9 @@ import pytest
 from django.utils import timezone
 
 from accounts.actors import of_user
+from clusters.deployment_specs import spec_of
+from clusters.models import Cluster
+from clusters.services.files_tokens import issue_files_token
 from common.jobs.runners.subprocess import local_runner
 from common.reconcile import Kernel
 from controlplane.home.inbox import inbox
@@ -19,10 +22,15 @@ from graphs.orders import description_of
 from graphs.planning.requests import task_edges
 from graphs.reconcilers import GraphPlanReconciler
 from graphs.selectors import plans_to_start
+from model_store.references import laid_out
+from models_registry.errors import UnknownModel, UnknownVersion
+from models_registry.files import materialise
 from models_registry.models import Version
+from models_registry.references import uses
 from serving.graphs.description import ValueSource
 from serving.graphs.plan import GraphPlan
-from tests.cast import SYSTEM, api, client_of, person, team
+from tests.cast import SYSTEM, Api, api, client_of, person, team
+from tests.clusters.model_files import deployed, stored_version
 from tests.clusters.world import version_of
 from tests.graphs.world import MACHINE, REPORT, description, figures, graph_of, planned
 
@@ -92,6 +100,47 @@ def test_another_version_makes_profiles_stale_and_plans_unusable(graph: Graph) -
     plan.refresh_from_db()
     with pytest.raises(GraphPlanNotReady):
         services.start_plan(TaskGraphPlan.objects.select_related("graph__team").get(), actor=SYSTEM)
+
+
+def test_files_of_a_task_s_model_come_with_the_code_and_stay(tmp_path, settings) -> None:
+    settings.SLIPWAY_STORE_DIR = tmp_path / "models"
+    speech = team("speech")
+    code = stored_version(speech, {"app.py": b"# the graph"})
+    old, new = (stored_version(speech, {"net.bin": b"%d" % n}, label=f"ocr:v{n}") for n in (1, 2))
+    body = {"actor": SYSTEM, "version": "story:v1"}
+    graph = services.create_graph(
+        **body, team=speech, name="translate", graph=description(model="ocr:v1").document()
+    )
+    cluster = Cluster.objects.create(name="gpu", kind="kubernetes", team=speech)
+    row = deployed(cluster, code)
+    row.engine = "app"
+    row.save()
+    digest, paths = spec_of(row).version.digest, [one.path for one in spec_of(row).version.files]
+    assert paths == ["app.py", "task_models/ocr/v1/net.bin"]
+    place = materialise(code)
+    assert (place / "task_models/ocr/v1/net.bin").read_bytes() == b"1"
+    machine = Api(issue_files_token(actor=SYSTEM, cluster=cluster).text)
+    told = machine.get(f"model-files/{code.pk}/").json()
+    assert (told["digest"], [one["path"] for one in told["files"]]) == (digest, paths)
+    assert machine.get(f"model-files/{code.pk}/{told['files'][1]['sha256']}/").status_code == 200
+    assert laid_out({place.name, code.digest, "0" * 64}) == {digest, code.digest}
+
+    row2 = stored_version(speech, {"app.py": b"# another"}, label="story:v2")
+    services.change_graph(
+        graph, actor=SYSTEM, version=str(row2), graph=description(model="ocr:v2").document()
+    )
+    assert set(uses([old.pk])[old.pk]) == {"tasks of story:v1"}, "the code before can be released again"
+    assert "tasks of story:v2" in uses([new.pk])[new.pk]
+    assert spec_of(row).version.digest == digest
+
+    for model in ("ocr:v9", "ocr", "other:v1"):
+        with pytest.raises((InvalidGraph, UnknownVersion, UnknownModel)):
+            services.change_graph(graph, **body, graph=description(model=model).document())
+    foreign = stored_version(team("vision"), {"app.py": b"# theirs"}, label="theirs:v1")
+    with pytest.raises(InvalidGraph):
+        services.change_graph(
+            graph, actor=SYSTEM, version=str(foreign), graph=description(model="ocr:v1").document()
+        )
 
 
 def test_a_plan_that_no_machine_can_hold_says_what_is_short(graph: Graph) -> None:

@@ -179,3 +179,25 @@ def test_pictures_that_are_too_large_are_refused_by_their_header():
     with pytest.raises(graph.ItemFailed, match="no PNG"):
         checked_image(b"GIF89a")
     assert checked_image(head + (6).to_bytes(4, "big") * 2)
+
+
+def test_a_task_with_a_model_of_its_own_loads_its_files_and_says_where_they_lack(tmp_path):
+    @graph.task(model="words:v3")
+    class Marked:
+        def load(self, files: Any) -> None:
+            self.mark = files["mark"].read_text()
+
+        def run(self, lines: list[str]) -> list[str]:
+            return [line + self.mark for line in lines]
+
+    with graph.Graph("marking") as g:
+        g.output(Marked()(g.input("line", str)))
+    (tmp_path / "mark.txt").write_text("of the graph's own version")
+    with pytest.raises(graph.GraphError, match=r"words:v3, whose files are not in task_models/words/v3"):
+        graph.SerialRun(g, tmp_path)
+    (tmp_path / "task_models/words/v3").mkdir(parents=True)
+    (tmp_path / "task_models/words/v3/mark.txt").write_text("!")
+    assert graph.SerialRun(g, tmp_path).run({"line": "a"}) == {"": "a!"}
+    for model, target in (("words", Marked.target), ("words:v3", len)):
+        with pytest.raises(graph.GraphError, match=r"must be MODEL:VERSION|loads no model"):
+            graph.task(model=model)(target)
