@@ -45,7 +45,7 @@ def address(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A Ray that is there already."""
     port, home = free_port(), tmp_path_factory.mktemp("ray")
     command = [str(python), "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    more = ["--num-cpus=8", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir=/tmp/r{port}"]
+    more = ["--num-cpus=20", "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir=/tmp/r{port}"]
     with (home / "log").open("w") as log:
         head = subprocess.Popen([*command, *more], stdout=log, stderr=log, env=ENVIRON)
     try:
@@ -151,7 +151,7 @@ def test_a_poison_item_fails_alone_though_it_ends_its_process(difficult, address
 
 def test_a_plan_that_the_cluster_cannot_run_is_refused_with_what_is_short(difficult, address):
     plan = plan_file(difficult, slow=TaskPlan(replicas=20))
-    short = "the plan needs 23 CPU and the cluster has 8"
+    short = "the plan needs 23 CPU and the cluster has 20"
     run(difficult, [1], plan, "--executor=ray", f"--address={address}", status=2, says=short)
 
 
