@@ -64,10 +64,13 @@ def _lines(path: Path) -> Iterator[PictureItem | Path]:
             told = json.loads(line)
         except ValueError:
             told = None
-        place = f"line {number} of {path.name}"
         if not isinstance(told, dict):
-            raise BadItems(f"There is no JSON object in {place}.")
-        yield _reference(told["picture"], path, place) if "picture" in told else _item(told, place)
+            raise BadItems(f"Line {number} of {path.name} is no JSON object.")
+        yield _line(told, path, f"line {number} of {path.name}")
+
+
+def _line(told: dict[str, object], path: Path, place: str) -> PictureItem | Path:
+    return _reference(told["picture"], path, place) if "picture" in told else _item(told, place)
 
 
 def _item(told: dict[str, object], place: str) -> PictureItem:

@@ -76,6 +76,8 @@ def _ask(context: CliContext, name: str, asked: Mapping[str, Any], *, heads: boo
                 context.print_part(data["text"])
         else:
             found |= data
+    if "milliseconds" not in found:
+        raise CommandFailed(f"The answer of {asked['side']} broke off before its end.", Exit.FAILED)
     if prints:
         sys.stdout.write("\n")
         rate = f", {found['completion_tokens']} tokens" if found.get("completion_tokens") else ""

@@ -196,10 +196,10 @@ def test_another_team_sees_neither_workers_nor_deployments(scene):
 @pytest.mark.parametrize("path", ["/fleet/", "/fleet/workers/", "/fleet/deployments/"])
 def test_a_larger_fleet_asks_no_more_questions(scene, browser, path, django_assert_max_num_queries):
     workers_of(scene, "chat", 1)
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         text_of(browser.get(path))
     workers_of(scene, "more", 30)
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         text_of(browser.get(path))
 
 

@@ -41,6 +41,8 @@ ENGLISH = (
     "benchmarks/load/sockets.py",
     "benchmarks/load/system.py",
     "optimization/items.py",
+    "optimization/picture_items.py",
+    "optimization/scorer_files.py",
     "optimization/programs/",
     "optimization/recipes/",
     "graphs/planning/",

@@ -37,7 +37,10 @@ WRITE = Right.ALERTS_WRITE
 
 def _matcher(scene: Scene) -> dict[str, Any]:
     silence = _new(scene)
-    matchers = [{"name": "service", "value": "x", "isRegex": False, "isEqual": True}]
+    labels = {"team": scene.team.name, "service": "x"}
+    matchers = [
+        {"name": name, "value": value, "isRegex": False, "isEqual": True} for name, value in labels.items()
+    ]
     now = clock.now().isoformat()
     return {"matchers": matchers, "startsAt": now, "endsAt": silence["ends_at"], "comment": "Test."}
 
@@ -65,6 +68,7 @@ ROUTES = [
     Route("GET", f"{V2}/silence/{{pk}}/", Right.READ, fill=_silence),
     Route("DELETE", f"{V2}/silence/{{pk}}/", WRITE, fill=_silence),
     Route("POST", f"{V2}/alerts/", Access.ADMINISTRATOR, body=lambda _: [], owned=False),
-    Route("POST", f"{V2}/silences/", Access.ADMINISTRATOR, body=_matcher, owned=False),
+    Route("GET", f"{V2}/status/", Access.SIGNED_IN, owned=False),
+    Route("POST", f"{V2}/silences/", WRITE, body=_matcher, owned=False),
     Route("POST", "alertmanager/webhook/", Access.ADMINISTRATOR, body=lambda _: {"alerts": []}, owned=False),
 ]

@@ -86,6 +86,10 @@ def _files(scene: Scene) -> Mapping[str, Any]:
     return {"version": version.pk, "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def _charted(scene: Scene) -> dict[str, Any]:
+    return {"kind": "worker", "name": _worker(scene)["worker"]}
+
+
 ROUTES = [
     Route("GET", "clusters/", Access.SIGNED_IN, owned=False),
     Route(
@@ -207,6 +211,7 @@ ROUTES = [
         status=202,
     ),
     Route("GET", "workers/", Access.SIGNED_IN, owned=False),
+    Route("GET", "charts/{kind}/{name}/", Right.READ, fill=_charted),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
     Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
     Route("POST", "relay-reports/", Right.FLEET_REPORT, body=_relay, owned=False),
