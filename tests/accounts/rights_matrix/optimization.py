@@ -44,7 +44,7 @@ def _order(scene: Scene) -> dict[str, Any]:
 
 def _batch(scene: Scene) -> dict[str, Any]:
     order = _order(scene)
-    return {**order, "recipes": [order.pop("recipe")]}
+    return {"recipes": [order.pop("recipe")], **order}
 
 
 def _working(scene: Scene) -> dict[str, Any]:
@@ -73,7 +73,15 @@ RUN = Right.OPTIMIZATIONS_RUN
 ROUTES = [
     Route("GET", "optimization-job/", RUN, fill=_working, owned=False),
     Route("GET", "optimization-job/inputs/{version}/{sha256}/", RUN, fill=_working, owned=False),
-    Route("PUT", "optimization-job/files/{sha256}/", RUN, fill=_working, status=204, owned=False),
+    Route(
+        "PUT",
+        "optimization-job/files/{sha256}/",
+        RUN,
+        fill=_working,
+        body=lambda _: {},
+        status=204,
+        owned=False,
+    ),
     Route("PUT", "optimization-job/progress/", RUN, body=_progress, status=204, owned=False),
     Route("PUT", "optimization-job/result/", RUN, body=_result, status=204, owned=False),
     Route("POST", "optimizations/batch/", Right.OPTIMIZATIONS_WRITE, body=_batch, status=201, owned=False),
