@@ -32,6 +32,10 @@ def _files(versions: QuerySet[Version], suffix: str) -> list[str]:
     return [f"{file.version}/{file.path}" for file in rows]
 
 
+BATCH = ("more_recipes", "budget_hours", "budget_cost")
+"""Fields of an order of several recipes."""
+
+
 class NewRunForm(forms.Form):
     team = forms.ModelChoiceField(Team.objects.none(), label=_("Team"), to_field_name="name")
     parent = forms.ChoiceField(label=_("Version"))
@@ -119,6 +123,19 @@ class NewRunForm(forms.Form):
         self.fields[name].choices = choices  # type: ignore[attr-defined]
 
     @property
+    def main_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in BATCH]
+
+    @property
+    def batch_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in BATCH]
+
+    @property
+    def has_batch(self) -> bool:
+        """Say whether one of the fields of several recipes is filled in or wrong."""
+        return any(field.data or field.errors for field in self.batch_fields)
+
+    @property
     def recipes(self) -> list[str]:
         """Return all recipes that were chosen, each once."""
         return list(dict.fromkeys([self.cleaned_data["recipe"], *self.cleaned_data["more_recipes"]]))
@@ -133,7 +150,7 @@ class NewRunForm(forms.Form):
 
     def order(self) -> dict[str, Any]:
         """Return the order of each recipe as `planning.plan_run` takes it."""
-        besides = ("name", "recipe", "more_recipes", "budget_hours", "budget_cost")
+        besides = ("name", "recipe", *BATCH)
         given = {name: value for name, value in self.cleaned_data.items() if name not in besides}
         parameters = {name: values[0] for name, values in given["parameters"].items() if values}
         given |= {"place": given["place"] or RunPlace.LOCAL, "gpus": given["gpus"] or 0}
