@@ -58,7 +58,7 @@ def take_file(run: OptimizationRun, sha256: str, size: int, body: JobBody) -> No
                     digest.update(piece)
                 if part.done != size or digest.hexdigest() != sha256:
                     part.restart()
-                    raise Unavailable(_("The file has other bytes than its sha256 says: send it again."))
+                    raise Invalid(_("The file has other bytes than its sha256 says: send it again."))
                 staging.complete(part, sha256)
     except StagingBusy as error:
         raise Unavailable(str(error)) from None

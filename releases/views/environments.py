@@ -105,7 +105,7 @@ def new_environments(request: HttpRequest) -> HttpResponse:
         except SlipwayError as error:
             blame(form, error)
         else:
-            return done(request, _("The environments %(name)s are kept.") % {"name": graph.name}, to=PATH)
+            return done(request, _("The stages of %(name)s are saved.") % {"name": graph.name}, to=PATH)
     context = {"form": form, "title": _("New environments"), "submit": _("Create"), "back": PATH}
     return page(
         request, "releases/environment_form.html", context, status=UNPROCESSABLE if form.errors else 200
@@ -128,7 +128,7 @@ def edit_environments(request: HttpRequest, pk: int) -> HttpResponse:
         except SlipwayError as error:
             blame(form, error)
         else:
-            return done(request, _("The environments %(name)s are kept.") % {"name": graph.name}, to=PATH)
+            return done(request, _("The stages of %(name)s are saved.") % {"name": graph.name}, to=PATH)
     title = _("Edit %(name)s") % {"name": graph.name}
     context = {"form": form, "title": title, "submit": _("Save"), "back": PATH}
     return page(
