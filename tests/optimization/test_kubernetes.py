@@ -186,7 +186,7 @@ def test_a_token_of_a_job_reads_its_own_inputs_alone_and_while_it_works(west: Re
     content = Client().put(
         f"/api/v1/optimization-job/files/{sha256}/", b"other bytes", "application/octet-stream", **given
     )
-    assert content.status_code == 503
+    assert content.status_code == 400
     lost = {"path": "model.safetensors", "size": 1, "sha256": sha256}
     result = {"result": {}, "files": [lost]}
     answer = Client().put("/api/v1/optimization-job/result/", result, "application/json", **given)
