@@ -18,7 +18,7 @@ from benchmarks.figures import Summary
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkFigure, BenchmarkRun
 from benchmarks.rounds import PastRun
 from benchmarks.spec import BenchmarkSpec, spec_of
-from benchmarks.states import RUN_ENDED, RunState
+from benchmarks.states import RUN_ENDED, BenchmarkState, RunState
 from benchmarks.statistics import MeanEstimate, RatioEstimate
 from clusters import selectors as fleet
 from clusters.backends.kinds import abilities_of
@@ -212,6 +212,57 @@ def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, st
     one, other = (_by_rate_and_name(cell) for cell in (ours, theirs))
     pairs = {key: (one[key], other[key]) for key in sorted(one.keys() & other.keys())}
     return [(rate, name, ratio) for (rate, name), ratio in statistics.compare_family(pairs).items()]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsMeasured:
+    """Two versions under the same load in the same configuration."""
+
+    ours: BenchmarkCell
+    theirs: BenchmarkCell
+    rate: float
+    """The highest one that both were measured at."""
+    figures: Mapping[str, tuple[CellEstimate, CellEstimate, RatioEstimate]]
+    """By name: ours, theirs, and ours over theirs."""
+
+
+def versions_measured(*, ours: int, theirs: int, team: int) -> VersionsMeasured | None:
+    """Compare two versions by the newest finished benchmarks of the team that measured both alike.
+
+    Alike: the same scenario, cluster, engine, image, machines and parameters. None: there are none.
+    """
+    rows = BenchmarkCell.objects.filter(
+        version__in=[ours, theirs], benchmark__team=team, benchmark__state=BenchmarkState.FINISHED
+    )
+    rows = rows.select_related("benchmark__scenario").order_by("-benchmark", "position")
+    sides: dict[int, list[BenchmarkCell]] = defaultdict(list)
+    for row in rows:
+        sides[row.version_id].append(row)
+    for one in sides[ours]:
+        for other in sides[theirs]:
+            if _circumstances(one) == _circumstances(other) and (found := _measured_alike(one, other)):
+                return found
+    return None
+
+
+def _circumstances(cell: BenchmarkCell) -> tuple[Any, ...]:
+    of = cell.benchmark
+    spec = spec_of(of.spec)
+    asked = of.scenario.digest, of.cluster_id, spec.device, spec.load_engine, of.spec.get("target")
+    return *asked, cell.engine, cell.image_id, spec.space.machines.get(cell.machine), cell.parameters
+
+
+def _measured_alike(one: BenchmarkCell, other: BenchmarkCell) -> VersionsMeasured | None:
+    ratios = compared(one, other)
+    if not ratios:
+        return None
+    rate = max(rate for rate, _name, _ratio in ratios)
+    ours, theirs = (
+        {found.name: found for found in estimates(cell.benchmark)[cell.pk] if found.rate == rate}
+        for cell in (one, other)
+    )
+    figures = {name: (ours[name], theirs[name], ratio) for at, name, ratio in ratios if at == rate}
+    return VersionsMeasured(one, other, rate, figures)
 
 
 def _estimated(values: Mapping[tuple[float, str, str], Sequence[float]]) -> list[CellEstimate]:

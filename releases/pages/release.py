@@ -27,6 +27,7 @@ from releases.messages import ReleaseMessage
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.changes import ChangeLine, change_lines, in_words
+from releases.pages.measured import MeasuredTable, measured_of
 from releases.pages.starting import StartingWorkers, starting_workers
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.plans.plan import PlanSpec
@@ -219,6 +220,11 @@ class ReleasePage:
         """Return what is different, a line each, for whoever decides."""
         before, found = self.release.from_version, self.changes
         return change_lines(before, self.release.version, found) if before and found else []
+
+    @cached_property
+    def measured(self) -> MeasuredTable | None:
+        """Return benchmarks of both versions, for whoever decides."""
+        return measured_of(self.release)
 
     @cached_property
     def lanes(self) -> list[lanes.Lane]:
