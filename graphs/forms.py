@@ -1,9 +1,10 @@
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from graphs.models import Graph
+from common.pages import formats
+from graphs.models import Graph, GraphPush
 from graphs.states import OBJECTIVES
 
 
@@ -17,6 +18,29 @@ class PlanWishForm(forms.Form):
     latency_seconds = forms.FloatField(
         label=_("Latency limit"), min_value=1e-9, required=False, help_text=_("Seconds; empty: no limit.")
     )
+
+
+if TYPE_CHECKING:
+    OnePush = forms.ModelChoiceField[GraphPush]
+else:
+    OnePush = forms.ModelChoiceField
+
+
+class PushChoice(OnePush):
+    def label_from_instance(self, obj: GraphPush) -> str:
+        return f"{obj.version}, {formats.absolute(obj.pushed_at)}, {obj.pushed_by}"
+
+
+class PushesForm(forms.Form):
+    """Two pushes of a graph that are compared."""
+
+    before = PushChoice(GraphPush.objects.none(), label=_("Before"), empty_label=None)
+    after = PushChoice(GraphPush.objects.none(), label=_("After"), empty_label=None)
+
+    def __init__(self, *args: Any, graph: Graph, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.queryset = graph.pushes.all()  # type: ignore[attr-defined]
 
 
 class RayOrderForm(forms.Form):

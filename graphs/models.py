@@ -25,8 +25,6 @@ class Graph(TeamRow, Reconciled, Revised):
     document = models.JSONField()
     """See `serving.graphs.description.GraphDescription`."""
     digest = models.CharField(max_length=80)
-    previous = models.JSONField(null=True, editable=False)
-    """Version and document before the last push: `version`, `document`."""
     origins = models.JSONField(default=dict)
     """By task: digest of its model's version, or of the graph's own where it has none."""
     state = models.CharField(max_length=20, choices=GraphState.choices, default=GraphState.RUNNING)
@@ -50,6 +48,23 @@ class Graph(TeamRow, Reconciled, Revised):
 
     class Meta(TeamRow.Meta, Reconciled.Meta):
         indexes = Reconciled.Meta.indexes
+
+
+class GraphPush(models.Model):
+    """What a push gave a graph. The latest `MOST_PUSHES` of a graph are kept for comparisons."""
+
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="pushes")
+    version = models.CharField(max_length=200)
+    """Name of the version with the code, which may be deleted."""
+    document = models.JSONField()
+    pushed_at = models.DateTimeField(default=clock.now)
+    pushed_by = models.CharField(max_length=200)
+
+    class Meta:
+        ordering = ("-pk",)
+
+    def __str__(self) -> str:
+        return self.version
 
 
 class GraphVersion(models.Model):

@@ -68,7 +68,7 @@ def picture(graph: Graph, plan: TaskGraphPlan | None) -> GraphDrawing:
 
 
 def change_pictures(before: GraphDescription, after: GraphDescription) -> list[GraphDrawing]:
-    """The graph before and after its last push, with what went and what came marked."""
+    """Two states of a graph, with what went and what came marked."""
     found = differences(before, after)
     marked = {}
     for one in found:

@@ -31,6 +31,8 @@ from serving.fields import ProtocolError
 from serving.graphs.description import GraphDescription
 
 GIB = 2**30
+MOST_PUSHES = 50
+"""Kept of a graph."""
 
 
 def create_graph(
@@ -42,6 +44,7 @@ def create_graph(
     with transaction.atomic():
         team_rows.create(row, actor=actor, right=Right.GRAPHS_WRITE)
         _protect(row, used)
+        _keep_push(row, actor)
         touch("changes", "graphs")
     return row
 
@@ -51,14 +54,13 @@ def change_graph(
 ) -> Graph:
     """Give a graph another version; profiles of other models become stale. Raises as `create_graph`."""
     require(actor, Right.GRAPHS_WRITE, row.team)
-    before = row.digest
-    was = {"version": str(row.version), "document": row.document}
+    before, had = row.digest, row.version_id
     used = _describe(row, actor, version, graph)
-    if before != row.digest or was["version"] != str(row.version):
-        row.previous = was
     with transaction.atomic():
-        row.save(update_fields=["version", "document", "digest", "origins", "previous"])
+        row.save(update_fields=["version", "document", "digest", "origins"])
         _protect(row, used)
+        if (before, had) != (row.digest, row.version_id):
+            _keep_push(row, actor)
         detail = {"version": str(row.version), "before": before, "after": row.digest}
         audit.record(actor, "graph.push", subject=row, reason=reason, team_id=row.team_id, detail=detail)
         touch("changes", "graphs")
@@ -78,6 +80,11 @@ def change_adaptation(
         kernel.wake(row)
         touch("changes", "graphs")
     return row
+
+
+def _keep_push(row: Graph, actor: Actor) -> None:
+    row.pushes.create(version=str(row.version), document=row.document, pushed_by=actor.name)
+    row.pushes.filter(pk__in=[one.pk for one in row.pushes.all()[MOST_PUSHES:]]).delete()
 
 
 def _describe(row: Graph, actor: Actor, version: str, document: Mapping[str, Any]) -> dict[str, Version]:

@@ -1,6 +1,7 @@
 """Pages of task graphs: list, graph, profile, plans, items, timeline."""
 
 from itertools import groupby
+from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -20,7 +21,7 @@ from graphs import ray_runs, selectors, services
 from graphs.differences import differences
 from graphs.errors import NotOfWorker
 from graphs.filters import GraphFilter
-from graphs.forms import AdaptationForm, PlanWishForm, RayOrderForm
+from graphs.forms import AdaptationForm, PlanWishForm, PushesForm, RayOrderForm
 from graphs.items import (
     LAST_SECONDS,
     GraphItem,
@@ -31,7 +32,6 @@ from graphs.items import (
     spans_of,
 )
 from graphs.models import Graph, TaskGraphPlan
-from graphs.orders import description_of
 from graphs.panels import CHANGES, change_pictures, picture, plan_panel, profile_chart, worker_lines
 from graphs.states import GraphItemState, GraphState
 from graphs.timeline import of_item, of_processes
@@ -83,6 +83,7 @@ def graph_page(request: HttpRequest, pk: int) -> HttpResponse:
         "picture": picture(graph, active),
         "plans": graph.plans.all()[:LATEST],
         "profiles": graph.profiles.count(),
+        "pushes": graph.pushes.count(),
         "form": form,
         "adaptation": adaptation,
         "workers": worker_lines(graph),
@@ -97,19 +98,19 @@ def graph_page(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @signed_in
 def changes_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The graph before and after its last push."""
+    """Two pushes of a graph side by side: the last two where nothing else is asked for."""
     graph = selectors.graph_of(of_request(request), pk)
-    if graph.previous is None:
+    latest = [one.pk for one in graph.pushes.all()[:2]]
+    if len(latest) < 2:
         raise Http404
-    before, after = GraphDescription.parse(graph.previous["document"]), description_of(graph)
-    context = {
-        "graph": graph,
-        "differences": [(one, CHANGES[one.kind]) for one in differences(before, after)],
-        "pictures": zip(
-            (graph.previous["version"], graph.version), change_pictures(before, after), strict=True
-        ),
-    }
-    return page(request, "graphs/changes.html", context)
+    form = PushesForm({"after": latest[0], "before": latest[1]} | request.GET.dict(), graph=graph)
+    context: dict[str, Any] = {"graph": graph, "form": form}
+    if form.is_valid():
+        pushes = [form.cleaned_data[name] for name in ("before", "after")]
+        before, after = (GraphDescription.parse(one.document) for one in pushes)
+        context["differences"] = [(one, CHANGES[one.kind]) for one in differences(before, after)]
+        context["pictures"] = zip(pushes, change_pictures(before, after), strict=True)
+    return page(request, "graphs/changes.html", context, status=UNPROCESSABLE if form.errors else 200)
 
 
 @require_safe

@@ -211,7 +211,7 @@ def test_a_real_process_computes_a_plan(graph: Graph) -> None:
     assert plan.result["plan"]["rate"] == pytest.approx(2.0)
 
 
-def test_a_push_shows_what_came_what_went_and_what_is_done_otherwise() -> None:
+def test_any_two_pushes_show_what_came_what_went_and_what_is_done_otherwise() -> None:
     dina, graph = person("dina", speech="developer"), graph_of(team("speech"))
     browser, address = client_of(dina), f"/graphs/{graph.pk}/changes/"
     assert browser.get(address).status_code == 404, "nothing was pushed yet"
@@ -228,7 +228,16 @@ def test_a_push_shows_what_came_what_went_and_what_is_done_otherwise() -> None:
         "ocr": "changed", "inpaint": "changed", "render": "added", "compose": "removed"
     }  # fmt: skip
     assert found["ocr"].parts == (("max_size", "8", "16"),)
-    services.change_graph(graph, actor=SYSTEM, version=str(graph.version), graph=after.document())
-    shown = browser.get(address).content.decode()
-    assert [shown.count(f'dag-{mark}"') for mark in ("added", "removed", "changed")] == [1, 1, 4]
+    for pushed in (before, after, before):
+        services.change_graph(graph, actor=SYSTEM, version=str(graph.version), graph=pushed.document())
     assert f"{address}" in browser.get(f"/graphs/{graph.pk}/").content.decode()
+
+    def marks(query: str = "") -> list[int]:
+        shown = browser.get(f"{address}{query}").content.decode()
+        return [shown.count(f'dag-{mark}"') for mark in ("added", "removed", "changed")]
+
+    assert marks() == [1, 1, 4], "the last two, where nothing else is asked for"
+    last, middle, first = graph.pushes.values_list("pk", flat=True)
+    assert marks(f"?before={middle}&after={last}") == [1, 1, 4]
+    assert marks(f"?before={first}&after={last}") == [0, 0, 0]
+    assert browser.get(f"{address}?before={last + 99}").status_code == 422
