@@ -44,6 +44,15 @@ class FreezeForm(FreezeOwnerForm):
     service = forms.CharField(
         max_length=50, required=False, label=_("Service"), help_text=_("Only this service; empty: all.")
     )
+    stage = forms.CharField(
+        max_length=104,
+        required=False,
+        label=_("Stage"),
+        help_text=_(
+            "Only services in this stage of environments, such as production, or chat/production for those "
+            "of one graph; empty: all."
+        ),
+    )
     cluster = forms.ModelChoiceField(
         Cluster.objects.none(),
         label=_("Cluster"),
@@ -75,7 +84,8 @@ class FreezeForm(FreezeOwnerForm):
         help_text=_("Shown on releases that are held."),
     )
 
-    field_order = ("name", "team", "service", "cluster", "effect", "zone", "starts_at", "hours", "recurrence")
+    scope = ("team", "service", "stage", "cluster")
+    field_order = ("name", *scope, "effect", "zone", "starts_at", "hours", "recurrence")
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, actor=actor, **options)

@@ -22,6 +22,7 @@ def freeze_payload(ids: Ids) -> EventPayload | None:
         "id": row.pk,
         "name": row.name,
         "service": row.service,
+        "stage": row.stage,
         "cluster": row.cluster.name if row.cluster else None,
         "is_stop": row.is_stop,
         "reason": row.reason,

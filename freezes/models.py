@@ -25,6 +25,9 @@ class Freeze(Revised):
     effect = models.CharField(max_length=10, choices=FreezeEffect.choices, default=FreezeEffect.DENY)
     service = models.CharField(max_length=50, blank=True)
     """The one service that it concerns; empty: all."""
+    stage = models.CharField(max_length=104, blank=True)
+    """The stage of environments whose service it concerns: `production`, or that of one graph,
+    `chat/production`; empty: all."""
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
     """The one cluster whose services it concerns; None: all."""
     starts_at = models.DateTimeField(default=clock.now)

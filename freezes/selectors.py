@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, Q
 
 from accounts.states import Right
 from common import clock
@@ -27,8 +27,14 @@ def freezes_for(actor: Actor) -> FreezeRows:
     return Freeze.objects.for_actor(actor, Right.READ).in_force().select_related("team", "cluster")
 
 
+def has_freezes(team: int) -> bool:
+    """Whether any freeze is in force that may concern services of the team."""
+    return Freeze.objects.in_force().filter(Q(team=None) | Q(team=team)).exists()
+
+
 def over(*, team: Any, service: Any, cluster: Any) -> FreezeRows:
-    """Freezes in force that concern the service of a team in a cluster; each may be an `OuterRef`."""
+    """Freezes in force that concern the service of a team in a cluster, those of a stage that it may not be
+    in among them; each may be an `OuterRef`."""
     return Freeze.objects.in_force().filter(
         Q(team=None) | Q(team=team), Q(service="") | Q(service=service), Q(cluster=None) | Q(cluster=cluster)
     )
@@ -39,14 +45,17 @@ def freeze_now(
     team: int,
     service: str,
     cluster: int,
+    in_stage: Exists | None = None,
     at: datetime | None = None,
     made_after: datetime | None = None,
 ) -> ActiveFreeze | None:
     """Return the freeze that holds for the service; None: its releases may advance.
 
-    `made_after`: only freezes that were made or changed later count; None: all.
+    `in_stage`: whether the service is in the freeze's stage; None: it is in none. `made_after`: only freezes
+    that were made or changed later count; None: all.
     """
     rows = over(team=team, service=service, cluster=cluster)
+    rows = rows.filter(Q(stage="") | in_stage) if in_stage is not None else rows.filter(stage="")
     return holding(rows.filter(changed_at__gt=made_after) if made_after else rows, at)
 
 

@@ -23,7 +23,7 @@ from freezes.windows import BadRecurrence
 
 FIRST_WITHIN = timedelta(days=3 * 366)
 
-FIELDS = ("name", "effect", "service", "starts_at", "zone", "minutes", "recurrence", "reason")
+FIELDS = ("name", "effect", "service", "stage", "starts_at", "zone", "minutes", "recurrence", "reason")
 
 
 def create_freeze(

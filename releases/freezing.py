@@ -2,12 +2,15 @@
 
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Concat
 from django.utils.translation import gettext as _
 
 from common.pages import formats
 from common.reconcile import kernel
 from common.sentences import joined
 from freezes.selectors import ActiveFreeze, freeze_now
+from releases.environment_models import EnvironmentStage
 from releases.models import Release, Service
 
 
@@ -20,9 +23,16 @@ def freeze_of(service: Service, *, made_after: datetime | None = None) -> Active
         team=service.team_id,
         service=service.name,
         cluster=service.cluster_id,
+        in_stage=Exists(_stages().filter(service=service.pk)),
         at=kernel.clock(),
         made_after=made_after,
     )
+
+
+def _stages() -> QuerySet[EnvironmentStage]:
+    """Return the stages that a row of `Freeze` names."""
+    rows = EnvironmentStage.objects.annotate(path=Concat("graph__name", Value("/"), "name"))
+    return rows.filter(Q(name=OuterRef("stage")) | Q(path=OuterRef("stage")))
 
 
 def freeze_holding(release: Release) -> ActiveFreeze | None:

@@ -15,6 +15,7 @@ NEW = {
     "team": "speech",
     "effect": "deny",
     "service": "",
+    "stage": "",
     "cluster": None,
     "starts_at": "2026-11-20T17:00:00Z",
     "zone": "Europe/Paris",
@@ -24,6 +25,7 @@ NEW = {
 }
 KEPT = {"created_by": "olga", "created_at": "2026-11-20T08:00:00Z"}
 RULE = "Recurrence rule of RFC 5545 by the wall clock of the zone: `FREQ=WEEKLY;BYDAY=FR`; empty: once."
+STAGE = "Only services in this stage of environments: `production`, or of one graph: `chat/production`."
 ZONE = "IANA name: by its wall clock each time begins and ends."
 
 
@@ -64,6 +66,7 @@ class FreezeWishSerializer(serializers.Serializer[Any]):
     service = serializers.CharField(
         max_length=50, required=False, allow_blank=True, help_text="Only this service; empty: all."
     )
+    stage = serializers.CharField(max_length=104, required=False, allow_blank=True, help_text=STAGE)
     cluster = serializers.CharField(
         max_length=63, required=False, allow_null=True, help_text="Only services of this cluster."
     )

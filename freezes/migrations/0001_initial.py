@@ -24,6 +24,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100)),
                 ('effect', models.CharField(choices=[('deny', 'Deny (frozen during the window)'), ('allow', 'Allow (frozen outside the window)')], default='deny', max_length=10)),
                 ('service', models.CharField(blank=True, max_length=50)),
+                ('stage', models.CharField(blank=True, max_length=104)),
                 ('starts_at', models.DateTimeField(default=common.clock.now)),
                 ('zone', models.CharField(default='UTC', max_length=64)),
                 ('minutes', models.PositiveIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(527040)])),

@@ -41,6 +41,8 @@ SHOWN = {
     "ahead": ["v4", "v5"],
     "drift": ["slots"],
     "is_foreign": False,
+    "is_frozen": True,
+    "frozen_until": "2026-11-23T07:00:00Z",
     "refusal": "",
 }
 
@@ -78,6 +80,13 @@ class StageSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="Settings that differ from the stage before it."
     )
     is_foreign = serializers.BooleanField(help_text="Its version never served in a stage before it.")
+    is_frozen = serializers.SerializerMethodField(help_text="Whether a freeze keeps versions out now.")
+    frozen_until = serializers.DateTimeField(
+        source="frozen.until",
+        default=None,
+        allow_null=True,
+        help_text="null: it is not, or no end is known.",
+    )
     refusal = serializers.CharField(
         source="stage.refusal", help_text="Why the last automatic promotion did not start."
     )
@@ -90,6 +99,9 @@ class StageSerializer(serializers.Serializer[Any]):
     @extend_schema_field(serializers.CharField(allow_null=True))
     def get_next_version(self, view: StageView) -> str | None:
         return str(view.next_version) if view.next_version else None
+
+    def get_is_frozen(self, view: StageView) -> bool:
+        return view.frozen is not None
 
     def get_ahead(self, view: StageView) -> list[str]:
         return [one.name for one in view.ahead]

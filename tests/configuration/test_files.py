@@ -31,7 +31,12 @@ SERVICE: dict[str, Any] = {
 FREEZE: dict[str, Any] = {
     "kind": "freeze",
     "name": "Weekends",
-    "spec": {"starts_at": "2026-11-27T18:00:00+01:00", "minutes": 3720, "recurrence": "FREQ=WEEKLY;BYDAY=FR"},
+    "spec": {
+        "stage": "production",
+        "starts_at": "2026-11-27T18:00:00+01:00",
+        "minutes": 3720,
+        "recurrence": "FREQ=WEEKLY;BYDAY=FR",
+    },
 }
 POLICY = {"kind": "policy", "spec": {"policy": {"plans": ["brief"]}}}
 ALL = [SERVICE, FREEZE, POLICY, PLAN]

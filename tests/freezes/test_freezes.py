@@ -112,6 +112,7 @@ def test_the_page_takes_a_window_by_the_clock_of_its_zone_and_shows_its_times(ap
         "starts_at": friday.strftime("%Y-%m-%dT18:00"),
         "hours": "62",
         "recurrence": "FREQ=WEEKLY",
+        "stage": "chat/production",
     }
     assert client.post("/releases/freezes/+new/", {**given, "recurrence": "weekly"}).status_code == 422
     assert client.post("/releases/freezes/+new/", given).status_code == 302
@@ -119,6 +120,7 @@ def test_the_page_takes_a_window_by_the_clock_of_its_zone_and_shows_its_times(ap
     assert row.starts_at.strftime("%Y-%m-%dT%H:%M") == friday.strftime("%Y-%m-%dT10:00")
     page = client.get("/releases/freezes/").content.decode()
     assert page.count("Weekends") >= 6
+    assert "Stage chat/production" in page
     assert client.post("/releases/freezes/+stop/", {"team": "speech", "reason": "Now."}).status_code in (
         302,
         204,

@@ -1,19 +1,24 @@
 """Environments show which version is where and promote it along an edge; a service is copied elsewhere."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from accounts import actors
 from accounts.models import Membership, User
 from accounts.states import Role
 from common.errors import Invalid, NotAllowed
+from freezes.errors import Frozen
+from freezes.services import create_freeze
 from releases.errors import NotPossibleNow
 from releases.events import ReleaseEnded
+from releases.freezing import freeze_of
 from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
 from releases.selectors.environments import stages_of
 from releases.services.environments import copy_service, create_environments, promote
 from releases.states import ReleaseState as S
 from releases.subscribers import promote_in_environments
-from tests.cast import SYSTEM, client_of
+from tests.cast import SYSTEM, api, client_of
 from tests.clusters.world import version_of
 from tests.releases.world import Scene
 
@@ -118,3 +123,48 @@ def test_stages_are_changed_on_the_page_as_it_shows_them(scene: Scene) -> None:
         *(("production", []), ("staging", [])),
     ]
     assert console.post(address, {"stages": "what"}).status_code == 422
+
+
+def frozen(scene: Scene, stage: str) -> datetime:
+    """Freeze a stage of all teams for two hours, and return the end."""
+    now = scene.clock()
+    create_freeze(actor=SYSTEM, team=None, name=f"No {stage}", starts_at=now, minutes=120, stage=stage)
+    return now + timedelta(hours=2)
+
+
+@pytest.mark.parametrize("stage", ["production", "chat/production"])
+def test_a_frozen_stage_takes_no_promotion_and_says_until_when(scene: Scene, stage: str) -> None:
+    graph = staged(scene, is_automatic=True)
+    until = frozen(scene, stage)
+    words = until.strftime("%H:%M:%S")
+    with pytest.raises(Frozen, match=words):
+        promote(graph, stage="production", actor=scene.requester)
+    first = Release.objects.get(service__name="staging")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    production = graph.stages.get(name="production")
+    assert words in production.refusal
+    assert freeze_of(first.service) is None, "the stage before it goes on"
+
+    person = User.objects.get(username="ada")
+    page = client_of(person).get("/environments/").content.decode()
+    assert f"No {stage}</a>: frozen until" in page
+    shown = api(person).get(f"environments/{graph.pk}/").json()["stages"]
+    assert [one["is_frozen"] for one in shown] == [False, True]
+
+    scene.clock.pass_(timedelta(hours=3))
+    scene.release = promote(graph, stage="production", actor=scene.requester)
+    scene.run_until_state(S.WAITING_APPROVAL)
+
+
+def test_a_freeze_of_its_stage_holds_a_promotion_that_is_under_way(scene: Scene) -> None:
+    graph = staged(scene)
+    scene.release = promote(graph, stage="production", actor=scene.requester)
+    scene.run_until_state(S.WAITING_APPROVAL)
+    frozen(scene, "staging")
+    frozen(scene, "other/production")
+    scene.run_for(5)
+    assert scene.state() == S.WAITING_APPROVAL
+    frozen(scene, "production")
+    scene.run_until_state(S.PAUSED)
+    scene.clock.pass_(timedelta(hours=3))
+    scene.run_until_state(S.WAITING_APPROVAL)

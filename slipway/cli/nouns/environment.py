@@ -25,6 +25,7 @@ STAGES: Columns = {
     "AHEAD": lambda row: ", ".join(row["ahead"]),
     "DRIFT": lambda row: ", ".join(row["drift"]),
     "RELEASE": "release",
+    "FROZEN": lambda row: (row["frozen_until"] or "until it is ended") if row["is_frozen"] else "",
 }
 
 

@@ -18,6 +18,7 @@ COLUMNS: Columns = {
     "NAME": "name",
     "TEAM": lambda row: row["team"] or "all",
     "SERVICE": lambda row: row["service"] or "all",
+    "STAGE": lambda row: row["stage"] or "all",
     "EFFECT": "effect",
     "RECURRENCE": lambda row: "until it is ended" if row["minutes"] is None else row["recurrence"] or "once",
     "FROZEN NOW": lambda row: "yes" if row["is_frozen"] else "no",
@@ -39,6 +40,9 @@ def add(
     hours: Annotated[float, typer.Option("--hours", min=0.02, help="Length of each time.")],
     team: Team = "",
     service: Annotated[str, typer.Option("--service", help="Only this service.")] = "",
+    stage: Annotated[
+        str, typer.Option("--stage", help="Only services in this stage: production, or chat/production.")
+    ] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="Only services of this cluster.")] = "",
     recurrence: Annotated[
         str, typer.Option("--recurrence", help="Rule of RFC 5545: FREQ=WEEKLY;BYDAY=FR; default: once.")
@@ -53,6 +57,7 @@ def add(
         "name": name,
         "team": team or None,
         "service": service,
+        "stage": stage,
         "cluster": cluster or None,
         "effect": "allow" if allow else "deny",
         "starts_at": with_zone(context, start),
