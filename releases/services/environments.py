@@ -98,7 +98,10 @@ def promote(graph: EnvironmentGraph, *, stage: str, actor: Actor, reason: str = 
 
 
 def promote_automatically(release: Release) -> None:
-    """Release what was just promoted in the stages after it that are automatic; refusals are kept there."""
+    """Release what was just promoted in the stages after it that are automatic; refusals are kept there.
+
+    A freeze of such a stage holds the release until it ends.
+    """
     if release.undoes_id is not None:
         return
     here = EnvironmentStage.objects.filter(service=release.service_id)
@@ -138,7 +141,7 @@ def _start(stage: EnvironmentStage, release: Release, upstream: str) -> None:
         if paused_by := stage.service.automation_paused_by:
             paused = _("%(person)s rolled %(service)s back: resume its automatic releases first.")
             raise NotPossibleNow(paused % {"person": paused_by, "service": stage.service.name})
-        start_release(actor=ACTOR, service=stage.service, version=release.version, reason=reason)
+        start_release(actor=ACTOR, service=stage.service, version=release.version, reason=reason, waits=True)
     except SlipwayError as error:
         refusal = str(error)
         logger.info("Stage %s takes no version: %s", stage, refusal)

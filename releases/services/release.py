@@ -40,11 +40,13 @@ def start_release(
     image: RuntimeImage | None = None,
     bypass: str = "",
     override: str = "",
+    waits: bool = False,
 ) -> Release:
     """Set the version on its way, with `image` if one is named for this release alone.
 
     A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`; a
-    start in spite of a freeze `releases.override` and a reason, `override`.
+    start in spite of a freeze `releases.override` and a reason, `override`. `waits`: a freeze does not refuse
+    it but holds it before its first step.
     Raises NotAllowed, BelowPolicy, BypassReasonMissing, Frozen, NotReleasable, AlreadyInMotion, UnknownPlan.
     """
     require(actor, Right.RELEASES_START, service.team, service=service.name)
@@ -58,6 +60,7 @@ def start_release(
             image=image,
             bypass=bypass,
             override=override,
+            waits=waits,
         )
 
 
@@ -203,6 +206,7 @@ def begin(
     image: RuntimeImage | None = None,
     bypass: str = "",
     override: str = "",
+    waits: bool = False,
 ) -> Release:
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
     # Read inside the transaction: what is stable now is what the release starts from.
@@ -217,7 +221,7 @@ def begin(
         ]
     )
     refuse_if_it_goes(service.cluster)
-    overrides = undoes is None and refuse_frozen(service, actor=actor, override=override)
+    overrides = undoes is None and not waits and refuse_frozen(service, actor=actor, override=override)
     warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.

@@ -134,17 +134,12 @@ def frozen(scene: Scene, stage: str) -> datetime:
 
 @pytest.mark.parametrize("stage", ["production", "chat/production"])
 def test_a_frozen_stage_takes_no_promotion_and_says_until_when(scene: Scene, stage: str) -> None:
-    graph = staged(scene, is_automatic=True)
+    graph = staged(scene)
     until = frozen(scene, stage)
     words = until.strftime("%H:%M:%S")
     with pytest.raises(Frozen, match=words):
         promote(graph, stage="production", actor=scene.requester)
-    first = Release.objects.get(service__name="staging")
-    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
-    production = graph.stages.get(name="production")
-    assert words in production.refusal
-    assert freeze_of(first.service) is None, "the stage before it goes on"
-
+    assert freeze_of(Service.objects.get(name="staging")) is None, "the stage before it goes on"
     person = User.objects.get(username="ada")
     page = client_of(person).get("/environments/").content.decode()
     assert f"No {stage}</a>: frozen until" in page
@@ -154,6 +149,21 @@ def test_a_frozen_stage_takes_no_promotion_and_says_until_when(scene: Scene, sta
     scene.clock.pass_(timedelta(hours=3))
     scene.release = promote(graph, stage="production", actor=scene.requester)
     scene.run_until_state(S.WAITING_APPROVAL)
+
+
+def test_an_automatic_promotion_into_a_frozen_stage_waits_says_until_when_and_goes_on(scene: Scene) -> None:
+    staged(scene, is_automatic=True)
+    until = frozen(scene, "production")
+    first = Release.objects.get(service__name="staging")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    scene.release = Release.objects.latest("pk")
+    scene.run_until_state(S.PAUSED)
+    page = client_of(User.objects.get(username="ada")).get(f"/releases/{scene.release.pk}/").content.decode()
+    assert until.strftime("%H:%M:%S") in page
+    assert scene.release.steps.filter(started_at__isnull=False).count() == 0, "not a step has begun"
+    scene.clock.pass_(timedelta(hours=3))
+    scene.run_until_state(S.WAITING_APPROVAL)
+    assert scene.release.steps.filter(started_at__isnull=False).exists()
 
 
 def test_a_freeze_of_its_stage_holds_a_promotion_that_is_under_way(scene: Scene) -> None:
