@@ -126,10 +126,17 @@ def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_po
     assert (str(measured.model), measured.kind) == ("story", "CPU"), "by model and kind of machine"
     assert None not in (measured.drain_seconds, measured.start_seconds)
 
+    proposal = CapacityPlan.objects.create(pool=plan.pool, kind=plan.kind, changes=plan.changes)
+    assert proposal.state == "proposed"
     services.undo_plan(plan, actor=SYSTEM)
+    proposal.refresh_from_db()
+    assert proposal.state == "superseded", "it was made for what the undo changes"
+    assert proposal.ended_at is not None
     shared_pool.pass_(30)
     plan.refresh_from_db()
-    assert (plan.state, shared_pool.workers()) == ("undone", {"chat": 3, "code": 3})
+    assert plan.state == "undone"
+    assert plan.undone_by.state == "done"
+    assert shared_pool.workers() == {"chat": 3, "code": 3}
 
 
 def test_headroom_follows_from_the_kind_of_machine_that_would_be_started(shared_pool: Shared) -> None:
