@@ -82,11 +82,15 @@ class DeploymentStatus:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Endpoints that requests may be sent to, in a stable order; `observed_at` orders two of them."""
+    """Endpoints that requests may be sent to, in a stable order; `observed_at` orders two of them.
+
+    spare: of workers that are offline, for requests that the others refuse.
+    """
 
     cluster_id: int
     addresses: tuple[tuple[str, int], ...]
     observed_at: datetime
+    spare: tuple[tuple[str, int], ...] = ()
 
 
 def cluster(name: str) -> Cluster:
@@ -213,8 +217,8 @@ def slots_of(name: str) -> int:
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 
-    Those that leave their machine, or are offline, are left out while there are others. Raises
-    DeploymentMissing.
+    Those that leave their machine are left out while there are others; those that are offline are spare.
+    Raises DeploymentMissing.
     """
     row = deployment(name)
     moments = (row.observed_at, row.redirected_at, row.removal_asked_at, row.created_at)
@@ -226,9 +230,11 @@ def endpoints(name: str) -> Endpoints:
     found = list(ready.order_by("name").values_list(*columns))
     stays = [one for one in found if one[2] is None] or found
     online = [one for one in stays if one[3] is None] or stays
-    return Endpoints(
-        row.cluster_id, tuple((address, port) for address, port, *_ in online if port), observed_at
+    addresses, spare = (
+        tuple((address, port) for address, port, *_ in some if port)
+        for some in (online, [one for one in stays if one not in online])
     )
+    return Endpoints(row.cluster_id, addresses, observed_at, spare)
 
 
 def heartbeats_by_service(services: Iterable[str]) -> dict[str, list[LastHeartbeat]]:

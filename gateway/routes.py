@@ -19,6 +19,8 @@ class WorkerEndpoint:
     """Requests that it works on at the same time."""
     serves: "RouteTarget | None" = field(default=None, compare=False)
     """Its deployment, where it is behind another address than that of its service."""
+    is_spare: bool = field(default=False, compare=False)
+    """It gets a request only when the others refuse it, or are not ready."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

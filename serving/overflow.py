@@ -13,8 +13,17 @@ REFUSED = {OVERFLOW_HEADER: "full"}
 def may_overflow(headers: Mapping[str, str]) -> bool:
     """Return whether the gateway asks another worker if this one refuses; the last one it asks keeps it."""
     workers, attempt = headers.get(OVERFLOW_HEADER, ""), headers.get(ATTEMPT_HEADER) or "1"
-    length = headers.get("content-length") or "0"
-    if not (workers.isdecimal() and attempt.isdecimal() and length.isdecimal()):
+    if not (workers.isdecimal() and attempt.isdecimal()):
         return False
-    has_length = "transfer-encoding" not in headers
-    return has_length and int(length) <= LONGEST_BODY_BYTES and int(attempt) < int(workers)
+    return _is_kept(headers) and int(attempt) < int(workers)
+
+
+def may_pass_on(headers: Mapping[str, str]) -> bool:
+    """Return whether the gateway asks a worker of the other group if this one's queue is full: once."""
+    return headers.get(ATTEMPT_HEADER) == "1" and _is_kept(headers)
+
+
+def _is_kept(headers: Mapping[str, str]) -> bool:
+    """Return whether Envoy keeps the body for another attempt."""
+    length = headers.get("content-length") or "0"
+    return "transfer-encoding" not in headers and length.isdecimal() and int(length) <= LONGEST_BODY_BYTES

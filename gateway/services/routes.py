@@ -103,11 +103,13 @@ def sync_workers(deployment: str) -> None:
     """Tell the gateway of its cluster where the deployment's ready workers are, as they were seen last; an
     observation older than the last is ignored.
 
-    Returns when a worker that was left out gets no new request; those in flight on it run to their end.
+    Returns when a worker that was left out gets no new request, and a spare one none that another takes;
+    those in flight on it run to their end.
     Raises NoGateway, DeploymentMissing, InvalidEndpoint, GatewayUnreachable and GatewayBusy.
     """
     seen = fleet.endpoints(deployment)
-    endpoints = [WorkerEndpoint(address, port) for address, port in seen.addresses]
+    endpoints = [WorkerEndpoint(*one) for one in seen.addresses]
+    endpoints += [WorkerEndpoint(*one, is_spare=True) for one in seen.spare]
     if not endpoints:
         # Before its last worker goes, so that no request finds nobody there.
         _withhold(deployment, since=clock.now())

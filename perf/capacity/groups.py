@@ -99,6 +99,7 @@ async def _figures(
             last = now
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
+        await tide.until_answered()
     after = await asyncio.to_thread(pids)
     return _required(tide, watched, began, same=before == after)
 

@@ -74,7 +74,9 @@ class Front:
         self._health, self._expose = health, expose
         self._identity = identity
         self._kept = KeptAnswers(desk)
-        self._parts = AnswerParts(desk, faults, metrics, processes.idle, self._kept)
+        self._parts = AnswerParts(
+            desk, faults, metrics, processes.idle, self._kept, lambda: self.job_runner.group is not None
+        )
         self._routes: FrontRoutes | None = None
         self._answering: set[asyncio.Task[None]] = set()
         whose = {"service": place.service, "target": place.deployment}

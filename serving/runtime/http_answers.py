@@ -3,14 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.faults import FaultInjection
 from serving.kept_answers import MOST_OF_ONE, KeptAnswers, readable
 from serving.openai import RequestFault
-from serving.overflow import REFUSED, may_overflow
+from serving.overflow import REFUSED, may_overflow, may_pass_on
 from serving.protocol import ATTEMPT_HEADER, KEEP_HEADER
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.errors import Problem
@@ -49,6 +49,8 @@ class AnswerParts:
     metrics: ServiceMetrics
     pool: IdlePool
     kept: KeptAnswers
+    has_groups: Callable[[], bool]
+    """Whether some workers of its pool are kept free of requests, so that one of them may take this one's."""
 
     def record(self, label: str, code: int, progress: Progress, *, broke_off: bool = False) -> None:
         self.desk.record(RequestOutcome(label, code, progress.elapsed, broke_off, progress))
@@ -114,7 +116,9 @@ class HttpAnswer:
                 request.answer_problem(Problem(fault.status, "Overloaded", str(fault)), REFUSED)
                 return
             title = "Overloaded" if fault.status == 429 else "Refused"
-            self._fail(Problem(fault.status, title, str(fault)), fault.retry_after_seconds)
+            passes_on = self._parts.has_groups() and may_pass_on(request.headers)
+            extra = REFUSED if fault.status == 429 and passes_on else {}
+            self._fail(Problem(fault.status, title, str(fault)), fault.retry_after_seconds, extra)
 
     def _seated(self) -> None:
         self._is_seated, self._seated_at = True, time.monotonic()
@@ -185,7 +189,9 @@ class HttpAnswer:
         if self._keep_key and len(self._body) <= MOST_OF_ONE:
             self._body += body
 
-    def _fail(self, problem: Problem, retry_after: int | None = None) -> None:
+    def _fail(
+        self, problem: Problem, retry_after: int | None = None, extra: Mapping[str, str] | None = None
+    ) -> None:
         """Answer with the problem alone, or as the last event of a stream."""
         request = self._request
         if request.is_over:
@@ -198,7 +204,8 @@ class HttpAnswer:
             self._code = problem.status
             self._record()
             seconds = retry_after or (1 if problem.status == 503 else None)
-            request.answer_problem(problem, None if seconds is None else {"retry-after": str(seconds)})
+            told = {} if seconds is None else {"retry-after": str(seconds)}
+            request.answer_problem(problem, {**told, **(extra or {})})
 
     def _gone(self) -> None:
         """The client has left. A handler that does not hear of it still has its deadline."""

@@ -142,6 +142,8 @@ def test_jobs_get_the_workers_that_requests_leave_and_give_them_back(grouped: Gr
     grouped.pass_(6)
     assert grouped.online() == 2, "a load of 1.0 at 87 % needs two"
     assert grouped.offline() == set(ServiceGroups.objects.get().wanted_offline)
+    spare = [one for one in grouped.fake.endpoints("chat-v1") if getattr(one, "is_spare", False)]
+    assert len(spare) == 2, "they get what the two refuse"
     grouped.load = 3.0
     grouped.pass_(30)
     assert grouped.online() == 4

@@ -52,6 +52,10 @@ class Tide:
         finally:
             jobs.cancel()
 
+    async def until_answered(self) -> None:
+        """Wait for the requests in hand, after the last was sent."""
+        await asyncio.gather(*self._asking)
+
     async def _ask(self, client: httpx2.AsyncClient) -> None:
         began = time.monotonic()
         try:

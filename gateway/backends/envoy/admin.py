@@ -181,6 +181,8 @@ class AdminClient:
             if cluster.get("name") != target:
                 continue
             for host in cluster.get("host_statuses", ()):
+                if host.get("priority"):
+                    continue  # spare
                 health = host.get("health_status", {})
                 if set(health) <= {"eds_health_status"} and health.get("eds_health_status") == "HEALTHY":
                     socket = host["address"]["socket_address"]

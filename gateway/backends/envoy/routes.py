@@ -10,12 +10,14 @@ from gateway.backends.envoy.messages.clusters import (
     EnvoyCluster,
     EnvoyMetadata,
     LbEndpoint,
+    LocalityLbEndpoints,
 )
 from gateway.backends.envoy.messages.routes import (
     ClusterWeight,
     EnvoyRoute,
     FractionalPercent,
     HeaderValueOption,
+    RetryPolicy,
     RouteAction,
     RouteConfiguration,
     RouteMatch,
@@ -79,15 +81,20 @@ def render_clusters(state: GatewayState, layout: EnvoyFileLayout) -> list[EnvoyC
 
 
 def render_endpoints(target: str, endpoints: Sequence[WorkerEndpoint]) -> ClusterLoadAssignment:
-    workers: list[LbEndpoint] = [
-        {
-            "endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}},
-            "load_balancing_weight": one.slots,
-            "metadata": _metadata(one.serves or RouteTarget(target, "")),
-        }
-        for one in endpoints
-    ]
-    return {"cluster_name": target, "endpoints": [{"lb_endpoints": workers}] if workers else []}
+    levels: list[LocalityLbEndpoints] = []
+    if first := [_worker(target, one) for one in endpoints if not one.is_spare]:
+        levels.append({"lb_endpoints": first})
+    if spare := [_worker(target, one) for one in endpoints if one.is_spare]:
+        levels.append({"lb_endpoints": spare, "priority": len(levels)})
+    return {"cluster_name": target, "endpoints": levels}
+
+
+def _worker(target: str, one: WorkerEndpoint) -> LbEndpoint:
+    return {
+        "endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}},
+        "load_balancing_weight": one.slots,
+        "metadata": _metadata(one.serves or RouteTarget(target, "")),
+    }
 
 
 def route_messages(state: GatewayState) -> list[Typed]:
@@ -166,11 +173,10 @@ def _metadata(serves: RouteTarget) -> EnvoyMetadata:
 
 def _routes_of_ability(ability: AbilitySpec, services: Mapping[str, RouteSpec]) -> list[EnvoyRoute]:
     spec = as_route(ability, services)
-    action = _action(spec)
+    action = _plain_action(spec)
     # A worker without a free slot refuses what it has not begun: slots are taken by several gateways, and
     # weights alone do not find those that are free (ADR 134).
-    action["retry_policy"]["retry_on"] += ",retriable-headers"
-    action["retry_policy"]["retriable_headers"] = [{"name": OVERFLOW_HEADER, "present_match": True}]
+    _retry_refused(action["retry_policy"])
     weights: list[ClusterWeight] = [
         {
             "name": target.name,
@@ -274,7 +280,25 @@ def _header(name: str, value: str) -> HeaderValueOption:
     return {"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
 
 
+def _retry_refused(policy: RetryPolicy) -> None:
+    policy["retry_on"] += ",retriable-headers"
+    policy["retriable_headers"] = [{"name": OVERFLOW_HEADER, "present_match": True}]
+
+
 def _action(spec: RouteSpec) -> RouteAction:
+    action = _plain_action(spec)
+    if spec.all_paths:
+        # Services of a team's own code may have groups: what an online worker refuses goes to an offline one.
+        _retry_refused(action["retry_policy"])
+        action["retry_policy"]["retry_priority"] = extension(
+            "envoy.retry_priorities.previous_priorities",
+            "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig",
+            {"update_frequency": 1},
+        )
+    return action
+
+
+def _plain_action(spec: RouteSpec) -> RouteAction:
     return {
         "prefix_rewrite": "/" if spec.all_paths else API_PREFIX,
         "timeout": "0s",

@@ -63,7 +63,8 @@ class EnvoyFileStore:
             return None
         try:
             endpoints = tuple(
-                WorkerEndpoint(str(address), int(port)) for address, port in document["endpoints"]
+                WorkerEndpoint(str(address), int(port), is_spare=bool(spare))
+                for address, port, *spare in document["endpoints"]
             )
             return EndpointObservation(datetime.fromisoformat(document["observed_at"]), endpoints)
         except (KeyError, TypeError, ValueError):
@@ -72,7 +73,7 @@ class EnvoyFileStore:
     def save_observation(self, target: str, seen: EndpointObservation) -> None:
         path = self.layout.target(target)
         path.parent.mkdir(parents=True, exist_ok=True)
-        endpoints = [[one.address, one.port] for one in seen.endpoints]
+        endpoints = [[one.address, one.port, *(["spare"] if one.is_spare else [])] for one in seen.endpoints]
         replace_json(path, {"observed_at": seen.at.isoformat(), "endpoints": endpoints})
 
     def ensure_endpoints(self, target: str) -> None:

@@ -1,6 +1,6 @@
 """Clusters and their endpoints."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from gateway.backends.envoy.messages.base import ConfigSource, EnvoyAddress, Extension, Typed
 
@@ -108,6 +108,7 @@ class LbEndpoint(TypedDict):
 
 class LocalityLbEndpoints(TypedDict):
     lb_endpoints: list[LbEndpoint]
+    priority: NotRequired[int]
 
 
 class ClusterLoadAssignment(TypedDict):

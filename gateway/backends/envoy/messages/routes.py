@@ -55,6 +55,7 @@ class RetryPolicy(TypedDict):
     retry_on: str
     retriable_headers: NotRequired[list[HeaderMatcher]]
     num_retries: int
+    retry_priority: NotRequired[Extension]
     retry_host_predicate: list[Extension]
     host_selection_retry_max_attempts: int
     retry_back_off: RetryBackOff
