@@ -144,7 +144,7 @@ class FakeGateway:
 
     def endpoints(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         """Return where it was told that the target is."""
-        return self._told(target)
+        return self._place_of(target)
 
     # What Slipway asks of it.
 
@@ -221,10 +221,10 @@ class FakeGateway:
 
     def _reachable(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         return frozenset(
-            one for one in self._told(target) if isinstance(one, NamedService) or not one.is_spare
+            one for one in self._place_of(target) if isinstance(one, NamedService) or not one.is_spare
         )
 
-    def _told(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
+    def _place_of(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         _, place = self._observed.get(target, (None, ()))
         return frozenset({place}) if isinstance(place, NamedService) else frozenset(place)
 

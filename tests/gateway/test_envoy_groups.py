@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from common.fence import Fence
+from gateway.backends.envoy.store import EnvoyFileStore
 from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import STABLE, EnvoyStack, free_port
 from perf.load import LoadClient
@@ -160,6 +161,9 @@ def test_offline_workers_answer_what_a_step_of_load_leaves_over_and_where_the_on
     groups: GroupsBehindEnvoy,
 ) -> None:
     groups.part()
+    kept = EnvoyFileStore(groups.envoy.layout).observation(STABLE.name)
+    assert kept is not None
+    assert [one.port for one in kept.endpoints if one.is_spare] == [groups.offline.port]
     for _ in range(3):
         assert groups.ask(1, 0) == {200: 1}
     assert groups.answered(groups.offline) == 0, "without need it gets no request"

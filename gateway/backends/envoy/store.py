@@ -63,8 +63,9 @@ class EnvoyFileStore:
             return None
         try:
             endpoints = tuple(
-                WorkerEndpoint(str(address), int(port), is_spare=bool(spare))
-                for address, port, *spare in document["endpoints"]
+                WorkerEndpoint(str(address), int(port), is_spare=is_spare)
+                for is_spare, places in ((False, document["endpoints"]), (True, document.get("spare", ())))
+                for address, port in places
             )
             return EndpointObservation(datetime.fromisoformat(document["observed_at"]), endpoints)
         except (KeyError, TypeError, ValueError):
@@ -73,8 +74,11 @@ class EnvoyFileStore:
     def save_observation(self, target: str, seen: EndpointObservation) -> None:
         path = self.layout.target(target)
         path.parent.mkdir(parents=True, exist_ok=True)
-        endpoints = [[one.address, one.port, *(["spare"] if one.is_spare else [])] for one in seen.endpoints]
-        replace_json(path, {"observed_at": seen.at.isoformat(), "endpoints": endpoints})
+        first, spare = (
+            [[one.address, one.port] for one in seen.endpoints if one.is_spare is is_spare]
+            for is_spare in (False, True)
+        )
+        replace_json(path, {"observed_at": seen.at.isoformat(), "endpoints": first, "spare": spare})
 
     def ensure_endpoints(self, target: str) -> None:
         """Give the target an endpoint file, without which Envoy refuses its cluster."""
