@@ -75,7 +75,7 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no Prometheus here")
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="there is no Prometheus here")
 def test_a_quarter_of_a_machine_comes_from_prometheus(prometheus: str, settings: Any) -> None:
     node = node_of(Cluster.objects.create(name="prod", kind="kubernetes"), "box-1")
     root = person("root", superuser=True)
