@@ -1,8 +1,9 @@
-"""The control plane dies at any point of a run, or the disk is full: one version and one check remain."""
+"""At any point of a run the control plane dies or loses its database: one version and one check remain."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
@@ -11,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.actors import of_token, of_user
@@ -139,15 +141,22 @@ def scene(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Run
     return RunScene()
 
 
-def ends_well(scene: RunScene, at: int, home: Path, place: str) -> bool:
-    """Die at the `at`-th point and go on with another kernel; return whether there was such a point."""
+def lose_database() -> None:
+    raise OperationalError("server closed the connection unexpectedly")
+
+
+def ends_well(scene: RunScene, at: int, home: Path, place: str, mishap: Callable[[], None] = die) -> bool:
+    """Have a mishap at the `at`-th point, go on with another kernel if it was a death, and return whether
+    there was such a point.
+    """
     row = scene.begin(place)
     scene._hear()
-    checkpoints = Checkpoints(at, die)
+    checkpoints = Checkpoints(at, mishap)
     kernels = [scene.worker(checkpoints), scene.worker()]
     has_died = False
     for _ in range(300):
-        has_died = has_died or dies(kernels[0], scene.clock)
+        with suppress(OperationalError):
+            has_died = has_died or dies(kernels[0], scene.clock)
         if has_died:
             kernels[1].sweep()
         scene.others_go_on()
@@ -166,7 +175,7 @@ def ends_well(scene: RunScene, at: int, home: Path, place: str) -> bool:
     assert bool(scene.runner.started) == (place == "local")
     assert not OptimizationJobToken.objects.filter(token__revoked_at=None).exists()
     assert not (home / "optimization" / str(row.pk)).exists()
-    return has_died
+    return checkpoints.passed >= at
 
 
 @pytest.mark.parametrize("place", ["local", "cluster"])
@@ -179,6 +188,20 @@ def test_a_death_at_any_point_makes_one_version_and_one_check(
         if at % stride == 0:
             points += 1
             if not ends_well(scene, at, tmp_path, place):
+                break
+    assert points > 40 / stride
+
+
+@pytest.mark.parametrize("place", ["local", "cluster"])
+@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_lost_database_at_any_point_makes_one_version_and_one_check(
+    scene: RunScene, stride: int, place: str, tmp_path: Path
+) -> None:
+    points = 0
+    for at in crashes():
+        if at % stride == 0:
+            points += 1
+            if not ends_well(scene, at, tmp_path, place, lose_database):
                 break
     assert points > 40 / stride
 
