@@ -15,6 +15,7 @@ LEFT_OUT = {
     "upload list": ["FROM"],
     "gpu finding list": ["WOULD", "SEEN"],
     "jobs list": ["CREATED"],
+    "freeze list": ["RECURRENCE"],
 }
 """What the examples of the API leave no place for; the last columns are the least."""
 

@@ -20,9 +20,9 @@ COLUMNS: Columns = {
     "SERVICE": lambda row: row["service"] or "all",
     "STAGE": lambda row: row["stage"] or "all",
     "EFFECT": "effect",
-    "RECURRENCE": lambda row: "until it is ended" if row["minutes"] is None else row["recurrence"] or "once",
     "FROZEN NOW": lambda row: "yes" if row["is_frozen"] else "no",
     "UNTIL": "frozen_until",
+    "RECURRENCE": lambda row: "until it is ended" if row["minutes"] is None else row["recurrence"] or "once",
 }
 
 
