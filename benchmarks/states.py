@@ -46,7 +46,7 @@ class PriorKind(TextChoices):
 
 
 class LoadEngineKind(TextChoices):
-    """What sends the requests; see `load.engine.LoadEngine`."""
+    """Engines that send the requests; see `load.engine.LoadEngine`."""
 
     BUILTIN = "builtin", _("Built-in")
     AIPERF = "aiperf", "AIPerf"  # untranslated

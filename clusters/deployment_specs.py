@@ -61,7 +61,7 @@ def _adapters(row: Deployment) -> dict[str, ModelVersion]:
 
 
 def version_of(version: Version, label: str, *, runs_graphs: bool = False) -> ModelVersion:
-    """With the files that tasks of its graph load, where its engine runs graphs."""
+    """Add the files that tasks of its graph load, where its engine runs graphs."""
     digest, manifest = laid_out(version) if runs_graphs else (version.digest or "", manifest_of(version))
     return ModelVersion(
         id=version.pk,

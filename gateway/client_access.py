@@ -86,7 +86,7 @@ class ClientReading:
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounts:
-    """What one process of a worker counted since it began."""
+    """Counts of one process of a worker since it began."""
 
     target: str
     counts: ClientCounts

@@ -51,7 +51,7 @@ class Graph(TeamRow, Reconciled, Revised):
 
 
 class GraphPush(models.Model):
-    """What a push gave a graph. The latest `MOST_PUSHES` of a graph are kept for comparisons."""
+    """A push of a graph. The latest `MOST_PUSHES` of a graph are kept for comparisons."""
 
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="pushes")
     version = models.CharField(max_length=200)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CompanionSource:
-    """One kind of companions."""
+    """A kind of companions."""
 
     of: Callable[[int], Mapping[str, "Version"]]
     """From the id of a version to those that are laid out in it, by directory."""

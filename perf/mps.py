@@ -156,7 +156,7 @@ def _memory(control: MpsControl, device: str, _size: int) -> None:
 
 
 def _termination(control: MpsControl, device: str, size: int) -> None:
-    """One of two clients ends while it works, while it waits, or by a kill: how the other goes on."""
+    """Measure how a client goes on when the other one ends: while it works, while it waits, or by a kill."""
     for way in ("terminated at work", "terminated idle", "killed at work"):
         loops = Loops(device, size, control.environment)
         try:

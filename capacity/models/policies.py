@@ -14,7 +14,7 @@ class PolicyRows(TeamOwned["ScalingPolicy"]):
     team_path = "member__pool__team"
 
     def with_force(self) -> Self:
-        """With `is_active`: whether it is the latest of its service, which is the one in force."""
+        """Add `is_active`: whether it is the latest of its service, which is the one in force."""
         later = ScalingPolicy.objects.filter(member=OuterRef("member"), number__gt=OuterRef("number"))
         return self.annotate(is_active=~Exists(later))
 

@@ -297,7 +297,7 @@ class _Round:
         return Preemption(tuple(one.name for one in victims), grant, lost)
 
     def _cheapest(self, workload: WaitingWorkload, chosen: Collection[str]) -> Reclaim | None:
-        """One of its own machines, or one of others with borrowers on it: never of a lender itself."""
+        """Choose among its own machines and those of others with borrowers on them, never a lender's own."""
         found: list[tuple[tuple[float, float, float, str], Reclaim]] = []
         for name, machine in self.machines.items():
             need = self._need(workload, machine)

@@ -38,7 +38,7 @@ class FixedFeatures:
 
 
 class ModelFeatures:
-    """What a vision model in Hugging Face layout says of a whole picture."""
+    """Features that a vision model in Hugging Face layout computes from a whole picture."""
 
     def __init__(self, directory: Path) -> None:
         from transformers import AutoImageProcessor, AutoModel
