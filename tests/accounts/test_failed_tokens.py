@@ -13,8 +13,11 @@ WRONG = "slp_0123456789_" + "x" * 32
 
 def test_who_tries_token_after_token_is_slowed_down_and_neighbours_are_not(valkey: ValkeyServer) -> None:
     assert valkey.is_running
-    answers = [Api(WRONG).get("me/") for _ in range(MOST + 1)]
-    assert {answer.status_code for answer in answers[:MOST]} == {401}
+    answers = [Api(WRONG).get("me/") for _ in range(MOST)]
+    # Failures are counted by the minute, of which one may end meanwhile.
+    while answers[-1].status_code == 401 and len(answers) <= 2 * MOST:
+        answers.append(Api(WRONG).get("me/"))
+    assert {answer.status_code for answer in answers[:-1]} == {401}
     assert answers[-1].status_code == 429
     assert 1 <= int(answers[-1]["Retry-After"]) <= 60
     assert "tokens from this address" in answers[-1].json()["detail"]
