@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 LEAST_ITEMS = 20
 """Below, nothing is judged."""
@@ -58,29 +58,28 @@ class EvalItem:
 
 def read_items(path: Path) -> list[EvalItem]:
     """Raises BadItems, OSError."""
-    if path.stat().st_size > MOST_BYTES:
-        raise BadItems(f"{path.name} is larger than {MOST_BYTES // 2**20} MiB.")
-    items = list(_items(path))
+    items = [_item(told, place) for told, place in json_objects(path)]
     if len({one.digest for one in items}) < len(items):
         raise BadItems(f"{path.name} has the same item more than once: each may count once.")
     return items
 
 
-def _items(path: Path) -> Iterator[EvalItem]:
-    try:
-        lines = path.read_text().splitlines()
-    except UnicodeDecodeError:
-        raise BadItems(f"{path.name} is not UTF-8 text with one JSON object per line.") from None
-    for number, line in enumerate(lines, 1):
+def json_objects(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the object of each line with content, and the line's place in words. Raises BadItems, OSError."""
+    if path.stat().st_size > MOST_BYTES:
+        raise BadItems(f"{path.name} is larger than {MOST_BYTES // 2**20} MiB.")
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line.strip():
             continue
         try:
             told = json.loads(line)
+        except UnicodeDecodeError:
+            raise BadItems(f"{path.name} is not UTF-8 text with one JSON object per line.") from None
         except ValueError:
             told = None
         if not isinstance(told, dict):
             raise BadItems(f"Line {number} of {path.name} is no JSON object.")
-        yield _item(told, f"line {number} of {path.name}")
+        yield told, f"line {number} of {path.name}"
 
 
 def _item(told: dict[str, object], place: str) -> EvalItem:

@@ -5,12 +5,11 @@ with (`{"picture": "cats/1.png"}`, a file beside the set).
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from optimization.items import LEAST_ITEMS, MOST_BYTES, BadItems
+from optimization.items import LEAST_ITEMS, BadItems, json_objects
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 LEAST_REFERENCES = 20
@@ -37,8 +36,6 @@ class PictureSet:
 
 def read_picture_set(path: Path) -> PictureSet:
     """Raises BadItems, OSError."""
-    if path.stat().st_size > MOST_BYTES:
-        raise BadItems(f"{path.name} is larger than {MOST_BYTES // 2**20} MiB.")
     lines = list(_lines(path))
     items = [one for one in lines if isinstance(one, PictureItem)]
     references = [one for one in lines if isinstance(one, Path)]
@@ -57,20 +54,8 @@ def read_picture_set(path: Path) -> PictureSet:
 
 
 def _lines(path: Path) -> Iterator[PictureItem | Path]:
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            told = json.loads(line)
-        except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            raise BadItems(f"Line {number} of {path.name} is no JSON object.")
-        yield _line(told, path, f"line {number} of {path.name}")
-
-
-def _line(told: dict[str, object], path: Path, place: str) -> PictureItem | Path:
-    return _reference(told["picture"], path, place) if "picture" in told else _item(told, place)
+    for told, place in json_objects(path):
+        yield _reference(told["picture"], path, place) if "picture" in told else _item(told, place)
 
 
 def _item(told: dict[str, object], place: str) -> PictureItem:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from optimization.items import LEAST_ITEMS, MOST_BYTES, BadItems
+from optimization.items import LEAST_ITEMS, BadItems, json_objects
 
 SUFFIX = ".py"
 FUNCTION = "score"
@@ -36,9 +36,7 @@ def read_scorer(path: Path) -> list[dict[str, Any]]:
     data = path.with_suffix(".jsonl")
     if not data.is_file():
         raise BadItems(f"The items of {path.name} must lie beside it, in {data.name}.")
-    if data.stat().st_size > MOST_BYTES:
-        raise BadItems(f"{data.name} is larger than {MOST_BYTES // 2**20} MiB.")
-    items = [_item(line, number, data) for number, line in enumerate(data.read_bytes().splitlines(), 1)]
+    items = [_item(told, place) for told, place in json_objects(data)]
     if len(items) < LEAST_ITEMS:
         raise BadItems(f"The test set needs {LEAST_ITEMS} items; {data.name} has {len(items)}.")
     if len({digest_of(one) for one in items}) < len(items):
@@ -50,14 +48,9 @@ def digest_of(item: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _item(line: bytes, number: int, data: Path) -> dict[str, Any]:
-    try:
-        told = json.loads(line)
-    except ValueError:
-        told = None
-    place = f"line {number} of {data.name}"
-    if not isinstance(told, dict) or not isinstance(told.get("prompt"), str) or not told["prompt"].strip():
-        raise BadItems(f"Give a JSON object with a prompt in {place}.")
+def _item(told: dict[str, Any], place: str) -> dict[str, Any]:
+    if not isinstance(told.get("prompt"), str) or not told["prompt"].strip():
+        raise BadItems(f"Give a prompt in {place}.")
     most = told.get("max_tokens", 1)
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_TOKENS:
         raise BadItems(f"max_tokens must be from 1 to {MOST_TOKENS} in {place}.")

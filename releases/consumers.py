@@ -25,7 +25,7 @@ ALL = frozenset({PUBLIC})
 
 
 class ReleaseTopic(Topic):
-    """One release: its weights, the judge's evidence, and what both sides answer."""
+    """Sends the weights of a release, the judge's evidence, and what both sides answer."""
 
     kind: ClassVar[str] = "release"
     refresh_seconds: ClassVar[float | None] = 1.0

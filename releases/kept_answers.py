@@ -33,7 +33,7 @@ class KeptPair:
 
 @dataclass(frozen=True, slots=True)
 class KeptLook:
-    """What one look at the workers found. `marks`: by worker, as far as its answers were looked at."""
+    """Findings of a look at the workers. `marks`: by worker, as far as its answers were looked at."""
 
     pairs: Sequence[KeptPair] = ()
     unpaired: int = 0
@@ -130,7 +130,7 @@ def text_of(answer: str) -> str:
 
 
 def _said(document: str) -> str | None:
-    """None: no completion, nor a part of one."""
+    """Return the text of a completion or of a part of one; None for any other document."""
     try:
         told = json.loads(document)
         if str(told.get("type", "")).startswith("response."):

@@ -214,7 +214,7 @@ class RetriedItem(serializers.Serializer[Any]):
 
 
 @example({"version": "translate-image:v2", "graph": {"format": 1, "name": "translate-image"}})
-class GraphPush(serializers.Serializer[Any]):
+class GraphPushSerializer(serializers.Serializer[Any]):
     version = serializers.CharField(max_length=200, help_text="MODEL:VERSION of the registry, with the code.")
     graph = serializers.DictField(help_text="Description, as `slipway graph push` reads it from the code.")
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)

@@ -34,7 +34,7 @@ class Graphs(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     sort = ("name", "-created_at")
     inputs: ClassVar = {
         "create": serializers.NewGraphSerializer,
-        "push": serializers.GraphPush,
+        "push": serializers.GraphPushSerializer,
         "partial_update": serializers.GraphChange,
         "retry_item": serializers.RetryItem,
         **dict.fromkeys(VERBS, ReasonSerializer),

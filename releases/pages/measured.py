@@ -49,7 +49,7 @@ class MeasuredTable:
 
 
 def measured_of(release: Release) -> MeasuredTable | None:
-    """None: no benchmarks measured both versions under the same load in the same configuration."""
+    """Return the figures of both versions; None where no benchmarks measured them alike."""
     if release.from_version_id is None:
         return None
     found = versions_measured(ours=release.version_id, theirs=release.from_version_id, team=release.team_id)
