@@ -20,7 +20,6 @@ Section = Mapping[str, Any]
 EMBED = "Make one that has everything in it: kubectl config view --minify --flatten --raw"
 MAX_QUOTED = 100
 """Characters of a value that a sentence repeats."""
-IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_ACCOUNT = """\
 kubectl -n kube-system create serviceaccount slipway
 kubectl create clusterrolebinding slipway --clusterrole=ROLE --serviceaccount=kube-system:slipway
@@ -85,26 +84,6 @@ def access_of(text: str, *, context: str = "", trust: Trust = Trust()) -> Access
         key_pem=_pem(user, "client-key"),
         server_name=str(cluster.get("tls-server-name") or ""),
         proxy=str(cluster.get("proxy-url") or ""),
-    )
-
-
-def access_in_cluster(*, host: str, port: str, directory: Path = IN_CLUSTER) -> Access:
-    """Return the access of the pod that this runs in: KUBERNETES_SERVICE_HOST and _PORT, and its account's
-    files. Raises BadConfig.
-    """
-    if not host or not port:
-        raise BadConfig(
-            "This does not run in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are empty."
-        )
-    try:
-        authority = (directory / "ca.crt").read_text()
-    except OSError as error:
-        raise BadConfig(
-            f"The pod has no service account mounted ({error}): automountServiceAccountToken."
-        ) from error
-    address = f"[{host}]" if ":" in host else host
-    return Access(
-        server=f"https://{address}:{port}", token=FileToken(directory / "token"), authority_pem=authority
     )
 
 

@@ -245,12 +245,6 @@ class FaultRule:
     def acts(self) -> bool:
         return not all(action.is_told_only for action in self.ladder)
 
-    def drain_before(self, action: RemediationAction) -> DrainLevel:
-        """The wider of what the rule and the action ask for; a harmless action drains nobody."""
-        if not action.touches_node:
-            return DrainLevel.NONE
-        return max(self.drain, action.least_drain, key=lambda drain: drain.rank)
-
 
 def version_key(text: str) -> tuple[int, ...]:
     """Return a key that compares driver versions; empty: the text is no version."""

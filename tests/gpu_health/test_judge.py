@@ -286,19 +286,3 @@ def test_a_rule_that_cannot_be_meant_is_refused_with_what_to_change(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         rule("xid.79", RemediationAction.REBOOT, **more)
-
-
-def test_a_step_drains_whoever_it_would_end() -> None:
-    resets = rule(
-        "xid.95",
-        RemediationAction.RESET_GPU,
-        RemediationAction.REBOOT,
-        RemediationAction.CONTACT_SUPPORT,
-        drain=DrainLevel.GPU,
-    )
-
-    assert [resets.drain_before(action) for action in resets.ladder] == [
-        DrainLevel.GPU,
-        DrainLevel.NODE,
-        DrainLevel.NONE,
-    ]

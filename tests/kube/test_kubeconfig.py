@@ -10,7 +10,7 @@ import yaml
 
 from kube.access import Access, FileToken, FixedToken, GeneratedToken
 from kube.errors import ApiUnreachable, BadConfig, PluginRefused
-from kube.kubeconfig import Trust, access_in_cluster, access_of
+from kube.kubeconfig import Trust, access_of
 from kube.plugins import Plugins
 
 pytestmark = pytest.mark.any_database
@@ -194,19 +194,15 @@ def test_a_made_token_is_made_anew_when_it_ends_or_is_refused() -> None:
     assert source.token() == "c"
 
 
-def test_a_pods_token_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_text(PEM)
-    (tmp_path / "token").write_text("first")
-    access = access_in_cluster(host="fd00::1", port="443", directory=tmp_path)
-    assert (access.server, access.token.token()) == ("https://[fd00::1]:443", "first")
-    assert not access.token.renew()
-    (tmp_path / "token").write_text("second")
-    assert access.token.renew()
-    assert access.token.token() == "second"
-    with pytest.raises(BadConfig, match="does not run in a pod"):
-        access_in_cluster(host="", port="443", directory=tmp_path)
-    with pytest.raises(BadConfig, match="no service account mounted"):
-        access_in_cluster(host="a", port="443", directory=tmp_path / "none")
+def test_a_token_in_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    source = FileToken(file)
+    assert source.token() == "first"
+    assert not source.renew()
+    file.write_text("second")
+    assert source.renew()
+    assert source.token() == "second"
     with pytest.raises(BadConfig, match="cannot be read"):
         FileToken(tmp_path / "none").token()
 
