@@ -5,15 +5,27 @@ The tests of a file go together; so do those of the rooms below, whose fixtures 
 """
 
 import gc
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.postgres import uses_database
+
 ROOMS = (
     ("tests/console/",),  # one console server and its browser
     # one whole stack
-    ("tests/e2e/test_console.py", "tests/e2e/test_main_path.py", "tests/e2e/test_whole_stack.py"),
+    (
+        "tests/e2e/test_client_keys.py",
+        "tests/e2e/test_console.py",
+        "tests/e2e/test_main_path.py",
+        "tests/e2e/test_pipelines.py",
+        "tests/e2e/test_whole_stack.py",
+    ),
     ("tests/production/",),  # one site
     ("tests/sample/", "tests/serving/"),  # torch, a trained model, and those that are served
 )
@@ -51,9 +63,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a failed test that starts processes or a browser is run once more; the end names it as RERUN",
     )
+    parser.addoption(
+        "--note-files",
+        metavar="DIRECTORY",
+        help="write there the names of files with tests of each kind in NOTED",
+    )
+    parser.addoption(
+        "--only-files",
+        metavar="FILE",
+        help="read those test files alone that this one names, one a line",
+    )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    listed = config.getoption("--only-files")
+    if listed is None or not collection_path.match("test_*.py"):
+        return None
+    return None if str(collection_path.relative_to(config.rootpath)) in names_in(listed) else True
+
+
+@cache
+def names_in(file: str) -> frozenset[str]:
+    return frozenset(Path(file).read_text().splitlines())
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Nothing has been left out by its marks yet.
+    if (place := config.getoption("--note-files")) and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        for name, is_noted in NOTED.items():
+            files = sorted({str(item.path.relative_to(config.rootpath)) for item in items if is_noted(item)})
+            Path(place, name).write_text("\n".join(files))
     for item in items:
         if not config.getoption("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(timeout_seconds(item)))
@@ -70,3 +110,12 @@ def timeout_seconds(item: pytest.Item) -> int:
 
 def is_dear(item: pytest.Item) -> bool:
     return any(mark.name in DEAR for mark in item.iter_markers())
+
+
+def asks_any_database(item: pytest.Item) -> bool:
+    marks = {mark.name for mark in item.iter_markers()}
+    return uses_database(item) and ("every_database" in marks or "any_database" not in marks)
+
+
+NOTED: dict[str, Callable[[pytest.Item], bool]] = {"processes": is_dear, "database": asks_any_database}
+"""By the name of its list: the kind of tests whose files a later run needs."""

@@ -1,6 +1,7 @@
 """Where the navigation leads, and how every state looks."""
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -70,9 +71,14 @@ def test_whoever_is_offered_a_page_may_open_it_and_whoever_may_not_is_offered_no
     user = cast.person("vic", **WHO[who])
     client.force_login(user)
     actor = of_user(user)
+
+    @cache
+    def opened(url: str) -> HttpResponse:
+        return client.get(url, follow=True)
+
     for one in (*nav_items(), *tabs(), *destinations()):
         url = one.url if isinstance(one, SearchDestination) else one.path
-        answer = client.get(url, follow=True)
+        answer = opened(url)
         if one.is_open_to(actor):
             assert answer.status_code == 200, url
         elif isinstance(one, SearchDestination) and one.is_command:
@@ -81,5 +87,5 @@ def test_whoever_is_offered_a_page_may_open_it_and_whoever_may_not_is_offered_no
             assert answer.status_code == 403, url
     for link in (*nav_items(), *tabs()):
         over = link.under if isinstance(link, Tab) else "/settings/"
-        shown = client.get(over, follow=True).content.decode()
+        shown = opened(over).content.decode()
         assert (f'href="{link.path}"' in shown) == link.is_open_to(actor), link.path
