@@ -16,7 +16,6 @@ from clusters.models import Cluster
 from common import audit
 from common.actor import Actor
 from common.live.redis import breaker
-from common.reconcile import kernel
 from common.reconcile.pulses import ProcessIdentity, WorkDone, give
 from controlplane.backup.last import ACTION
 from controlplane.server import health_port
@@ -38,8 +37,8 @@ from tests.valkey import ValkeyServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
-QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 5 + 13 + 1 + 2 + 3 + 3 + 1 + 1 + 1 + 1
-"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, its clusters and relays,
+QUERIES = 3 + 1 + 1 + 2 + 5 + 13 + 1 + 2 + 3 + 3 + 1 + 1 + 1 + 1
+"""Releases, all kinds of rows, who takes them, for which hosts they wait, the fleet, its clusters and relays,
 GPU health, healing and its statistics, the store, the record, webhooks, gateways, traffic and routes,
 backups, jobs, optimised versions, objectives."""
 
