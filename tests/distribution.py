@@ -17,6 +17,8 @@ from xdist.scheduler import LoadFileScheduling
 from tests.postgres import uses_database
 
 ROOMS = (
+    ("tests/sample/", "tests/serving/"),  # torch, a trained model, and those that are served
+    ("tests/production/",),  # one site
     ("tests/console/",),  # one console server and its browser
     # one whole stack
     (
@@ -26,9 +28,8 @@ ROOMS = (
         "tests/e2e/test_pipelines.py",
         "tests/e2e/test_whole_stack.py",
     ),
-    ("tests/production/",),  # one site
-    ("tests/sample/", "tests/serving/"),  # torch, a trained model, and those that are served
 )
+"""The longest first, as they are begun: all others fill the time until the last of these ends."""
 DEAR = {"stack", "browser", "process", "slow"}
 TIMEOUT_SECONDS = {"slow": 600, "stack": 240, "browser": 180, "process": 180}
 """The limit of a test without one of its own, by its first mark of these; without any, `PLAIN_SECONDS`.
@@ -42,7 +43,13 @@ gc.disable()
 
 class ByRoom(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return next((room[0] for room in ROOMS if nodeid.startswith(room)), super()._split_scope(nodeid))
+        number = room_of(nodeid)
+        return ROOMS[number][0] if number < len(ROOMS) else super()._split_scope(nodeid)
+
+
+def room_of(nodeid: str) -> int:
+    """Its number; that after the last for what is in none."""
+    return next((number for number, room in enumerate(ROOMS) if nodeid.startswith(room)), len(ROOMS))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -94,6 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, is_noted in NOTED.items():
             files = sorted({str(item.path.relative_to(config.rootpath)) for item in items if is_noted(item)})
             Path(place, name).write_text("\n".join(files))
+    items.sort(key=lambda item: room_of(item.nodeid))
     for item in items:
         if not config.getoption("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(timeout_seconds(item)))
