@@ -1,35 +1,30 @@
 """The memory of the fleet: what a chart of many machines reads, and what a minute costs to keep.
 
-`python -m perf.fleet [--machines 200] [--days 7]` fills a database of its own with minutes of machines that
-are busy at random, which is the worst that can be packed, puts them into days as the reconciler does, and
-reads them all. The limit of 2 MB is for 200 machines and 7 days.
+A database of its own with minutes of machines that are busy at random, which is the worst that can be packed,
+put into days as the reconciler does.
 """
 
-import argparse
 import random
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from perf.registry.table import database
-from perf.required import RequiredFigure, at_most, report
+from perf.required import RequiredFigure, at_most
 
-MOST_BYTES_OF_A_MINUTE = 2_000_000 / (200 * 7 * 1_440)
+MACHINES, DAYS = 200, 7
+MOST_BYTES = 2_000_000
 WORKERS_OF_A_MACHINE = 4
 SECONDS = 60
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m perf.fleet", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--machines", type=int, default=200)
-    parser.add_argument("--days", type=int, default=7)
-    options = parser.parse_args()
+def figures() -> Iterator[RequiredFigure]:
+    """Yield the bytes of what all machines did in all days, and the CPU to read, write and keep it."""
     with database():
-        return report(_rows(options.machines, options.days))
+        yield from _figures_of_days(MACHINES, DAYS)
 
 
-def _rows(machines: int, days: int) -> list[RequiredFigure]:
+def _figures_of_days(machines: int, days: int) -> Iterator[RequiredFigure]:
     from clusters.history import MINUTES, with_values
     from clusters.kept_history import kept_values
     from clusters.models import FleetDay
@@ -54,17 +49,14 @@ def _rows(machines: int, days: int) -> list[RequiredFigure]:
     took = time.process_time() - began
     points = machines * days * MINUTES
     assert sum(map(len, found.values())) == points
-    return [
-        RequiredFigure(f"{machines:,} machines, {days} days, points", f"{points:,}"),
-        at_most("bytes read", read, MOST_BYTES_OF_A_MINUTE * points),
-        RequiredFigure("own CPU to read them", f"{took:.2f} s"),
-        RequiredFigure("own CPU to make and write them", f"{wrote:.1f} s"),
-        *_minute_rows(machines, rng),
-    ]
+    yield RequiredFigure(f"{machines:,} machines, {days} days, points", f"{points:,}")
+    yield at_most("bytes read", read, MOST_BYTES)
+    yield RequiredFigure("own CPU to read them", f"{took:.2f} s")
+    yield RequiredFigure("own CPU to make and write them", f"{wrote:.1f} s")
+    yield from _figures_of_a_minute(machines, rng)
 
 
-def _minute_rows(machines: int, rng: random.Random) -> list[RequiredFigure]:
-    """Measure a minute of machines and their workers, from its seconds on."""
+def _figures_of_a_minute(machines: int, rng: random.Random) -> Iterator[RequiredFigure]:
     from clusters.fleet import ClusterRow, DeploymentRow, FleetRows, NodeRow, WorkerRow, fleet_of
     from clusters.history import figures_of_minute, packed_minute
     from clusters.second_frames import SecondFrame
@@ -99,11 +91,5 @@ def _minute_rows(machines: int, rng: random.Random) -> list[RequiredFigure]:
     began = time.process_time()
     packed = packed_minute(figures_of_minute(frames, fleet))
     took = time.process_time() - began
-    return [
-        RequiredFigure(f"a minute of {len(workers):,} workers, own CPU", f"{took * 1e3:,.0f} ms"),
-        RequiredFigure("  packed", f"{len(packed):,} bytes"),
-    ]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    yield RequiredFigure(f"a minute of {len(workers):,} workers, own CPU", f"{took * 1e3:,.0f} ms")
+    yield RequiredFigure("  packed", f"{len(packed):,} bytes")
