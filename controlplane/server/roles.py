@@ -48,6 +48,7 @@ def run_web() -> None:
         host=env.bind,
         port=env.port,
         http="controlplane.connections:BoundedProtocol",
+        ws="controlplane.shared_frames:SharedFrameProtocol",
         access_log=False,
         timeout_graceful_shutdown=FINISHES_WITHIN_SECONDS,
         proxy_headers=bool(env.trusted_proxies),

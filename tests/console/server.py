@@ -44,8 +44,10 @@ class ConsoleServer:
         self._prepare()
         self._log = (self._home / "web.log").open("wb")
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
+        command += ["--http", "controlplane.connections:BoundedProtocol"]
+        command += ["--ws", "controlplane.shared_frames:SharedFrameProtocol"]
         self._process = subprocess.Popen(
-            [*command, "--http", "controlplane.connections:BoundedProtocol", "--fd", str(listener.fileno())],
+            [*command, "--fd", str(listener.fileno())],
             cwd=PROJECT,
             env=self._environment,
             pass_fds=[listener.fileno()],
