@@ -59,17 +59,21 @@ class HeatMapCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMapPage:
-    """Machines that stand on one page of their list, in the heat map of a group with very many."""
+    """Machines that share a cell in the heat map of a group with very many."""
 
     nodes: Sequence[NodeSnapshot]
     cluster: str
     group: str
+    """The machine group in whose list they stand; empty: in that of the whole cluster."""
     number: int
-    """Of the page, from 1."""
+    """Number of the list's page on which the first one stands, from 1."""
     mark: str
     tone: str
-    live_path: str = ""
-    """No value of theirs is live: what changes is heard of their machines."""
+
+    @property
+    def live_path(self) -> str:
+        """Return the paths of all of them: pages show the share of their slots at work."""
+        return " ".join(f"node.{one.row.pk}.busy" for one in self.nodes)
 
     @property
     def busy(self) -> float | None:
@@ -87,7 +91,7 @@ class HeatMapPage:
     @property
     def url(self) -> str:
         asked = {"cluster": self.cluster, "group": self.group, "sort": "name", "page": self.number}
-        return f"/fleet/?{urlencode(asked)}"
+        return f"/fleet/?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,19 @@ def maps_of(
     found = []
     for cluster in fleet.clusters:
         by_group: dict[str, list[NodeSnapshot]] = {}
-        for node in sorted(cluster.nodes, key=lambda node: node.row.name):
+        nodes_by_name = sorted(cluster.nodes, key=lambda node: node.row.name)
+        for node in nodes_by_name:
             for group in _groups_of(node, by, places or {}):
                 by_group.setdefault(group, []).append(node)
         order: list[str] = list(MachineGroup) if by == MapGrouping.GROUP else sorted(by_group)
         groups = [
-            GroupMap(_name_of(group, by), len(nodes), _cells(cluster.row.name, group, nodes))
+            GroupMap(
+                _name_of(group, by),
+                len(nodes),
+                _cells(cluster.row.name, group, nodes, nodes)
+                if by == MapGrouping.GROUP
+                else _cells(cluster.row.name, "", nodes, nodes_by_name),
+            )
             for group in order
             if (nodes := by_group.get(group))
         ]
@@ -186,14 +197,20 @@ def _name_of(group: str, by: MapGrouping) -> str:
     return nameless[by]
 
 
-def _cells(cluster: str, group: str, nodes: Sequence[NodeSnapshot]) -> Sequence[HeatMapCell | HeatMapPage]:
+def _cells(
+    cluster: str, group: str, nodes: Sequence[NodeSnapshot], listed_nodes: Sequence[NodeSnapshot]
+) -> Sequence[HeatMapCell | HeatMapPage]:
+    """`listed_nodes`: those among which they stand in the list of machines."""
     if len(nodes) <= MOST_CELLS:
         return [cell_of(node) for node in nodes]
+    places = {node.row.pk: place for place, node in enumerate(listed_nodes)}
     found = []
-    for number, start in enumerate(range(0, len(nodes), MACHINES_ON_A_PAGE), start=1):
+    for start in range(0, len(nodes), MACHINES_ON_A_PAGE):
         some = nodes[start : start + MACHINES_ON_A_PAGE]
+        number = places[some[0].row.pk] // MACHINES_ON_A_PAGE + 1
         worst = max((cell_of(one) for one in some), key=lambda cell: _TONES.index(cell.tone))
-        found.append(HeatMapPage(some, cluster, group, number, worst.mark, worst.tone))
+        mark = worst.mark if worst.tone else ""
+        found.append(HeatMapPage(some, cluster, group, number, mark, worst.tone))
     return found
 
 

@@ -18,6 +18,16 @@ const WORDS = {
 const busyLevel = (share) =>
   share === null || share === undefined ? "" : String(Math.max(0, Math.min(10, Math.round(share * 10))));
 
+// Of cells of the heat map: their title is written when somebody points at one, not for thousands each second.
+const shares = new WeakMap();
+
+function entitle({ target }) {
+  const cell = target.closest?.(".heat");
+  if (!cell || !shares.has(cell) || isPast()) return;
+  const share = shares.get(cell);
+  cell.title = `${cell.dataset.label}: ${share === null ? gettext("not known") : percent(share)}`;
+}
+
 const PAINTERS = {
   busy(cell, share) {
     const points = Math.round((share ?? 0) * 100);
@@ -30,8 +40,9 @@ const PAINTERS = {
   },
   heat(cell, share) {
     if (isPast()) return;
-    cell.dataset.busy = busyLevel(share);
-    cell.title = `${cell.dataset.label}: ${share === null ? gettext("not known") : percent(share)}`;
+    const level = busyLevel(share);
+    if (cell.dataset.busy !== level) cell.dataset.busy = level;
+    shares.set(cell, share);
   },
   // One of several things that are already there; what stands in `data-choice` is shown for that value.
   choice(cell, value) {
@@ -63,17 +74,30 @@ function scan() {
   for (const cell of document.querySelectorAll("[data-live]")) {
     const cells = index.get(cell.closest("[data-live-topic]")?.dataset.liveTopic);
     if (!cells) continue;
-    const path = cell.dataset.live;
-    cells.get(path)?.push(cell) ?? cells.set(path, [cell]);
+    for (const path of cell.dataset.live.split(" ")) cells.get(path)?.push(cell) ?? cells.set(path, [cell]);
   }
 }
 
 const due = new Map();
 let frame = 0;
 
+const isOfMany = (cell) => cell.dataset.live.includes(" ");
+
+// Of a cell that shows many machines: the share of all their slots at work.
+function shareOf(cell, values) {
+  let atWork = 0;
+  let slots = 0;
+  for (const path of cell.dataset.live.split(" ")) {
+    const own = values[path.replace(/busy$/, "slots")] ?? 0;
+    atWork += (values[path] ?? 0) * own;
+    slots += own;
+  }
+  return slots ? atWork / slots : null;
+}
+
 function flush() {
   frame = 0;
-  for (const [cell, value] of due) paint(cell, value);
+  for (const [cell, { topic, value }] of due) paint(cell, isOfMany(cell) ? shareOf(cell, live.values(topic)) : value);
   due.clear();
 }
 
@@ -81,7 +105,7 @@ function put(topic, values) {
   const cells = index.get(topic);
   if (!cells) return;
   for (const [path, value] of Object.entries(values)) {
-    for (const cell of cells.get(path) ?? []) due.set(cell, value);
+    for (const cell of cells.get(path) ?? []) due.set(cell, { topic, value });
   }
   if (due.size && !frame) frame = requestAnimationFrame(flush);
 }
@@ -108,6 +132,7 @@ export function start() {
   const url = new URL(path, location.href);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   live = new Live(url.href);
+  for (const event of ["pointerover", "focusin"]) document.addEventListener(event, entitle);
   const sign = document.querySelector("[data-live-state]");
   live.addEventListener("state", ({ detail }) => {
     if (sign) {

@@ -18,9 +18,21 @@ let asked = 0;
 
 export const isPast = () => shown !== null;
 
+// Of a cell of many machines: their mean, and the worst that needs somebody.
+function stateOf(cell) {
+  const paths = cell.dataset.live.split(" ");
+  const found = paths.map((path) => shown.machines[path.split(".")[1]] ?? [null, 0]);
+  const shares = found.map(([busy]) => busy).filter((busy) => busy !== null);
+  const mark = Math.max(...found.map(([, one]) => one));
+  return {
+    busy: shares.length ? shares.reduce((sum, one) => sum + one, 0) / shares.length : null,
+    mark: paths.length > 1 && !MARKS[mark][1] ? 0 : mark,
+  };
+}
+
 function paint() {
   for (const cell of document.querySelectorAll('.heat[data-live^="node."]')) {
-    const [busy, mark] = shown.machines[cell.dataset.live.split(".")[1]] ?? [null, 0];
+    const { busy, mark } = stateOf(cell);
     const [sign, tone, word] = MARKS[mark];
     cell.className = tone ? `heat tone-${tone}` : "heat";
     cell.dataset.busy = busy === null ? "" : String(Math.round(busy * 10));
@@ -49,20 +61,56 @@ async function look(slider) {
   paint();
 }
 
+// One stop of the Tab key for a cluster's machines, however many they are: arrows go on from there.
+function stopAt(cell) {
+  for (const one of cell.closest(".heat-groups").querySelectorAll('a.heat[tabindex="0"]')) one.tabIndex = -1;
+  cell.tabIndex = 0;
+}
+
+let focused = null; // the address of the machine whose cell has the focus while the map is loaded again
+
 export function adopt() {
+  for (const map of document.querySelectorAll(".heat-groups")) {
+    const cells = map.querySelectorAll("a.heat");
+    if (!cells.length || map.querySelector("a.heat[tabindex]")) continue;
+    for (const cell of cells) cell.tabIndex = -1;
+    const before = focused && map.querySelector(`a.heat[href="${CSS.escape(focused)}"]`);
+    (before ?? cells[0]).tabIndex = 0;
+    if (before && document.activeElement === document.body) before.focus({ preventScroll: true });
+  }
   if (shown && document.querySelector("[data-past]")) paint();
+}
+
+// The cell of the next row above or below that is nearest.
+function across(cells, cell, isDown) {
+  const from = cell.getBoundingClientRect();
+  const way = ({ top }) => (isDown ? top - from.top : from.top - top);
+  let best = null;
+  for (const one of cells) {
+    const to = one.getBoundingClientRect();
+    const distance = [way(to), Math.abs(to.left - from.left)];
+    if (distance[0] < 1) continue;
+    if (!best || distance[0] < best.distance[0] || (distance[0] === best.distance[0] && distance[1] < best.distance[1])) best = { one, distance };
+  }
+  return best?.one;
 }
 
 function moves(event) {
   const cell = event.target.closest?.(".heat-map a.heat");
-  if (!cell) return;
-  const cells = [...cell.parentElement.querySelectorAll("a.heat")];
+  if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
+  const cells = [...cell.closest(".heat-groups").querySelectorAll("a.heat")];
   const at = cells.indexOf(cell);
-  const row = cells.filter((one) => one.offsetTop === cells[0].offsetTop).length;
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row, Home: -at, End: cells.length - 1 - at };
-  if (!(event.key in steps)) return;
+  const targets = {
+    ArrowRight: () => cells[at + 1],
+    ArrowLeft: () => cells[at - 1],
+    ArrowDown: () => across(cells, cell, true),
+    ArrowUp: () => across(cells, cell, false),
+    Home: () => cells[0],
+    End: () => cells.at(-1),
+  };
+  if (!(event.key in targets)) return;
   event.preventDefault();
-  cells[Math.max(0, Math.min(cells.length - 1, at + steps[event.key]))].focus();
+  targets[event.key]()?.focus();
 }
 
 let timer = 0;
@@ -72,3 +120,7 @@ document.addEventListener("input", (event) => {
   timer = setTimeout(look, 80, event.target);
 });
 document.addEventListener("keydown", moves);
+document.addEventListener("focusin", ({ target }) => target.matches(".heat-map a.heat") && stopAt(target));
+document.addEventListener("htmx:beforeSwap", () => {
+  focused = document.activeElement?.closest(".heat-map a.heat")?.getAttribute("href") ?? null;
+});

@@ -13,7 +13,7 @@ from clusters.agents import agent_key
 from clusters.backends.kubernetes_events import KubernetesEvent, packed
 from clusters.fleet import ClusterRow, FleetRows, FleetSnapshot, NodeRow, fleet_of
 from clusters.models import Cluster, Occupancy
-from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, HeatMapCell, HeatMapPage
+from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, HeatMapCell, HeatMapPage, MapGrouping
 from clusters.shared_machines import EVENTS, Publisher, claim_key, events_about
 from clusters.states import ClusterKind
 from common.live.redis import ask
@@ -43,8 +43,8 @@ def fleet(machines: int, *, the_last: str = "ready") -> FleetSnapshot:
     return fleet_of(rows, {}, now=timezone.now(), is_live=True)
 
 
-def cells(found: FleetSnapshot) -> Any:
-    ((group,),) = (one.groups for one in overview.maps_of(found))
+def cells(found: FleetSnapshot, by: MapGrouping = MapGrouping.GROUP) -> Any:
+    ((group,),) = (one.groups for one in overview.maps_of(found, by))
     return group.cells
 
 
@@ -56,6 +56,10 @@ def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
     assert found[0].label == "50 machines, gpu-00000 to gpu-00049"
     assert found[-1].label == "1 machine, gpu-00500, 1 unhealthy"
     assert (found[0].tone, found[-1].tone) == ("", "bad")
+    assert found[0].live_path.split()[:2] == ["node.0.busy", "node.1.busy"]
+    assert found[1].url == "/fleet/?cluster=prod&group=online&sort=name&page=2"
+    by_service = cells(fleet(MOST_CELLS + 1), MapGrouping.SERVICE)
+    assert by_service[1].url == "/fleet/?cluster=prod&sort=name&page=2", "a service is no group of machines"
 
 
 def test_a_shared_cell_leads_to_the_page_of_its_machines(browser: Client, cluster: Cluster) -> None:
