@@ -8,7 +8,6 @@ from clusters.fleet import FULL, LastHeartbeat
 from common import clock
 from common.live.redis import NotShared
 from common.live.shared import stored
-from serving.protocol import Heartbeat
 
 SHARED_NAME = "heartbeats"
 DEVICES_SHARED_NAME = "devices"
@@ -17,37 +16,32 @@ KEEP_SECONDS = 60.0
 
 
 def record_of(
-    heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: float, turn: int
+    heartbeat: Mapping[str, Any], before: Mapping[str, Any] | None, *, now: float, turn: int
 ) -> dict[str, Any]:
-    """The heartbeat with two moments, in seconds since 1970, or None: `full_since`, when its process became
-    wholly busy, and `unfinished_since`, since when it has requests in flight and has ended none."""
-    full_since = None
-    if heartbeat.busy >= FULL:
-        goes_on = before is not None and before["pid"] == heartbeat.pid and before["full_since"] is not None
-        full_since = before["full_since"] if before is not None and goes_on else now
-    unfinished_since = None
-    if heartbeat.in_flight:
-        waits_on = (
-            before is not None
-            and before["pid"] == heartbeat.pid
-            and before["counters"]["requests"] == heartbeat.counters.requests
+    """Return a validated heartbeat with two moments, in seconds since 1970, or None: `full_since`, when its
+    process became wholly busy, and `unfinished_since`, since when it has requests in flight of which none has
+    ended.
+    """
+    is_same_process = before is not None and before["pid"] == heartbeat["pid"]
+    full_since = unfinished_since = None
+    if heartbeat["busy"] >= FULL:
+        full_since = (before["full_since"] if before is not None and is_same_process else None) or now
+    if heartbeat["in_flight"]:
+        waits_on = is_same_process and (
+            before is not None and before["counters"]["requests"] == heartbeat["counters"]["requests"]
         )
         unfinished_since = (
             before.get("unfinished_since") if before is not None and waits_on else None
         ) or now
-    return heartbeat.to_dict() | {
-        "full_since": full_since,
-        "unfinished_since": unfinished_since,
-        "turn": turn,
-    }
+    return {**heartbeat, "full_since": full_since, "unfinished_since": unfinished_since, "turn": turn}
 
 
-def is_repeated(heartbeat: Heartbeat, before: Mapping[str, Any]) -> bool:
+def is_repeated(heartbeat: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether its reporter knows no newer word of this worker than the one before."""
-    return (before["pid"], before["started_at"], before["at"]) == (
-        heartbeat.pid,
-        heartbeat.started_at,
-        heartbeat.at,
+    return bool(
+        heartbeat["at"] == before["at"]
+        and heartbeat["started_at"] == before["started_at"]
+        and heartbeat["pid"] == before["pid"]
     )
 
 

@@ -26,13 +26,16 @@ from clusters.report_order import ReportOrder
 from common import clock
 from common.live.hub import LiveHub, current_hub
 from common.live.shared import SharedValues
-from serving.protocol import LOST_AFTER_SECONDS, Device, Heartbeat
+from serving.protocol import LOST_AFTER_SECONDS, Device, validated_heartbeat
 
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 """Heartbeats that arrive within a tick go out as one message."""
 ROWS_KEEP_SECONDS = 1.0
+LONGEST_ROWS_KEEP_SECONDS = 5.0
+ROWS_SHARE = 0.02
+"""Of a core, at most, goes into reading rows again that nobody has said to be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,12 @@ class HeartbeatStore:
         self._rows = FleetRows()
         self._placed: dict[str, PlacedWorker] = {}
         self._rows_at = float("-inf")
+        self._rows_keep_seconds = ROWS_KEEP_SECONDS
         self._reading = asyncio.Lock()
         hub.spawn(self._remember_for_ever(), "clusters: remembering seconds")
 
     async def rows(self) -> FleetRows:
-        """The rows, at most a second old."""
+        """The rows, at most a second old; five where there are very many and none is said to have changed."""
         await self._refresh()
         return self._rows
 
@@ -69,18 +73,30 @@ class HeartbeatStore:
 
     async def _refresh(self) -> None:
         async with self._reading:
-            if time.monotonic() - self._rows_at < ROWS_KEEP_SECONDS:
+            began = time.monotonic()
+            age = began - self._rows_at
+            if age < ROWS_KEEP_SECONDS or (
+                age < self._rows_keep_seconds and not self._hub.changed_within(age, "fleet")
+            ):
                 return
-            self._rows = await database_sync_to_async(fleet_rows)()
+            self._rows, cpu_seconds = await database_sync_to_async(_read_rows)()
             self._placed = _placed(self._rows)
-            self._rows_at = time.monotonic()
+            self._rows_at = began
+            self._rows_keep_seconds = min(LONGEST_ROWS_KEEP_SECONDS, cpu_seconds / ROWS_SHARE)
 
-    def ingest(self, heartbeat: Heartbeat, *, turn: int) -> None:
+    def validated(self, entry: object) -> dict[str, Any]:
+        """Return an entry of a report as `Heartbeat.to_dict` has it. Raises ProtocolError."""
+        name = entry.get("worker") if isinstance(entry, dict) else None
+        held = self._shared.held.get(name) if isinstance(name, str) else None
+        return validated_heartbeat(entry, held.record if held else None)
+
+    def ingest(self, heartbeat: Mapping[str, Any], *, turn: int) -> None:
         """Share a heartbeat that has been found good. One that was known before is no sign of life."""
-        held = self._shared.held.get(heartbeat.worker)
+        worker = heartbeat["worker"]
+        held = self._shared.held.get(worker)
         before = held.record if held else None
         if before is None or not is_repeated(heartbeat, before):
-            self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=clock.seconds(), turn=turn))
+            self._shared.offer(worker, record_of(heartbeat, before, now=clock.seconds(), turn=turn))
 
     def ingest_devices(self, cluster_id: int, node_uid: str, devices: Iterable[Device], *, turn: int) -> None:
         """Share the readings of a machine's devices, and with them that its agent was heard, and since when
@@ -132,11 +148,23 @@ class HeartbeatStore:
                     devices = {
                         key: held.record.get("devices", {}) for key, held in self._devices.held.items()
                     }
-                    await second_frames.remember(self._hub.client, self.heartbeats(), devices, at=at)
+                    since = time.monotonic() - LOST_AFTER_SECONDS
+                    heard = {
+                        worker: held.record
+                        for worker, held in self._shared.held.items()
+                        if held.seen_at >= since
+                    }
+                    await second_frames.remember(self._hub.client, heard, devices, at=at)
             except (redis.RedisError, OSError, TimeoutError) as error:
                 logger.debug("A second of the fleet is not remembered: %s", error)
             except Exception:
                 logger.exception("A second of the fleet is not remembered")
+
+
+def _read_rows() -> tuple[FleetRows, float]:
+    """Return the rows, and the CPU seconds that they took."""
+    began = time.thread_time()
+    return fleet_rows(), time.thread_time() - began
 
 
 def _placed(rows: FleetRows) -> dict[str, PlacedWorker]:

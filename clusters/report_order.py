@@ -5,16 +5,21 @@ that all processes judge alike; while it is away, each judges by what it has acc
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import redis
 from django.utils.translation import gettext as _
 
 from clusters.errors import OutdatedReport
 from common import clock
 from common.live.hub import LiveHub
+
+logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 3_600
 """How long a machine's last number is known: longer than anything that it reported."""
@@ -23,22 +28,33 @@ REDIS_WITHIN_SECONDS = 1.0
 """An agent waits two seconds for its answer."""
 MAX_MACHINES = 10_000
 
+GATHER_SECONDS = 0.02
+"""Reports that come within it are judged by one message to Redis."""
+
 # A turn grows by itself and with the clock, so that it goes on growing when Redis has lost what it held.
 _ACCEPT = """
-local held = redis.call('HMGET', KEYS[1], 'session', 'sequence', 'turn')
-if held[1] == ARGV[1] then
-    if tonumber(ARGV[2]) <= tonumber(held[2]) then return {'late', held[2]} end
-elseif redis.call('LPOS', KEYS[2], ARGV[1]) then
-    return {'replaced', ''}
-elseif held[1] then
-    redis.call('LPUSH', KEYS[2], held[1])
-    redis.call('LTRIM', KEYS[2], 0, ARGV[5] - 1)
+local function judged(machine, sessions, session, sequence)
+    local held = redis.call('HMGET', machine, 'session', 'sequence', 'turn')
+    if held[1] == session then
+        if tonumber(sequence) <= tonumber(held[2]) then return {'late', held[2]} end
+    elseif redis.call('LPOS', sessions, session) then
+        return {'replaced', ''}
+    elseif held[1] then
+        redis.call('LPUSH', sessions, held[1])
+        redis.call('LTRIM', sessions, 0, ARGV[3] - 1)
+        redis.call('EXPIRE', sessions, ARGV[2])
+    end
+    local turn = string.format('%.0f', math.max(tonumber(held[3] or 0) + 1, tonumber(ARGV[1])))
+    redis.call('HSET', machine, 'session', session, 'sequence', sequence, 'turn', turn)
+    redis.call('EXPIRE', machine, ARGV[2])
+    return {'accepted', turn}
 end
-local turn = math.max(tonumber(held[3] or 0) + 1, tonumber(ARGV[3]))
-redis.call('HSET', KEYS[1], 'session', ARGV[1], 'sequence', ARGV[2], 'turn', string.format('%.0f', turn))
-redis.call('EXPIRE', KEYS[1], ARGV[4])
-redis.call('EXPIRE', KEYS[2], ARGV[4])
-return {'accepted', string.format('%.0f', turn)}
+local answers = {}
+for report = 1, #KEYS / 2 do
+    local key, said = 2 * report, 2 * report + 2
+    answers[report] = judged(KEYS[key - 1], KEYS[key], ARGV[said], ARGV[said + 1])
+end
+return cjson.encode(answers)
 """
 
 
@@ -50,11 +66,17 @@ class _LastReport:
     replaced: list[str] = field(default_factory=list)
 
 
+_Verdict = tuple[str, str]
+_AskedReport = tuple[str, str, int, "asyncio.Future[_Verdict | None]"]
+"""Machine, session and sequence, and who waits for the verdict."""
+
+
 class ReportOrder:
     def __init__(self, hub: LiveHub) -> None:
         self._hub = hub
         self._script: Any = None
         self._known: OrderedDict[str, _LastReport] = OrderedDict()
+        self._asked: list[_AskedReport] = []
 
     async def accept(self, machine: str, session: str, sequence: int) -> int:
         """The report's turn: of two accepted reports of a machine, the later has the higher one.
@@ -74,21 +96,41 @@ class ReportOrder:
         """Return the turn shared by Redis; None while it is away."""
         if self._hub.redis_up is False:
             return None
-        keys = (f"slipway:node-report:{machine}", f"slipway:node-report-sessions:{machine}")
-        arguments = (session, sequence, round(clock.seconds() * 1000), KEEP_SECONDS, SESSIONS_KEPT)
-        if self._script is None:
-            self._script = self._hub.client.register_script(_ACCEPT)
-        try:
-            async with asyncio.timeout(REDIS_WITHIN_SECONDS):
-                answer = await self._script(keys=keys, args=arguments)
-            verdict, detail = (part.decode() for part in answer)
-        except (redis.RedisError, OSError, TimeoutError):
+        answer: asyncio.Future[_Verdict | None] = asyncio.get_running_loop().create_future()
+        self._asked.append((machine, session, sequence, answer))
+        if len(self._asked) == 1:
+            self._hub.spawn(self._ask(), "clusters: judging the order of reports")
+        verdict = await answer
+        if verdict is None:
             return None
-        if verdict == "late":
+        word, detail = verdict
+        if word == "late":
             raise _late(sequence, int(detail))
-        if verdict == "replaced":
+        if word == "replaced":
             raise _replaced(session)
         return int(detail)
+
+    async def _ask(self) -> None:
+        """Answer all that are asked by now; None while Redis is away."""
+        await asyncio.sleep(GATHER_SECONDS)
+        asked, self._asked = self._asked, []
+        verdicts: Sequence[_Verdict | None] = [None] * len(asked)
+        if self._script is None:
+            self._script = self._hub.client.register_script(_ACCEPT)
+        keys: list[str] = []
+        arguments: list[str | int] = [round(clock.seconds() * 1000), KEEP_SECONDS, SESSIONS_KEPT]
+        for machine, session, sequence, _answer in asked:
+            keys += [f"slipway:node-report:{machine}", f"slipway:node-report-sessions:{machine}"]
+            arguments += [session, sequence]
+        try:
+            async with asyncio.timeout(REDIS_WITHIN_SECONDS):
+                verdicts = orjson.loads(await self._script(keys=keys, args=arguments))
+        except (redis.RedisError, OSError, TimeoutError) as error:
+            logger.debug("The order of reports is judged without Redis: %s", error)
+        finally:
+            for (*_report, answer), verdict in zip(asked, verdicts, strict=True):
+                if not answer.done():
+                    answer.set_result(verdict)
 
     def _remember(self, machine: str, session: str, sequence: int, turn: int) -> None:
         known = self._known.get(machine)

@@ -12,9 +12,7 @@ from typing import Any
 import orjson
 import redis.asyncio
 
-from clusters.fleet import LastHeartbeat
 from common.live.redis import ask
-from serving.protocol import LOST_AFTER_SECONDS
 
 KEEP = timedelta(minutes=15)
 
@@ -40,16 +38,17 @@ async def claim(client: "redis.asyncio.Redis", *, at: float) -> bool:
 
 async def remember(
     client: "redis.asyncio.Redis",
-    heartbeats: Mapping[str, LastHeartbeat],
+    heartbeats: Mapping[str, Mapping[str, Any]],
     devices: Mapping[str, Mapping[str, Mapping[str, float]]],
     *,
     at: float,
 ) -> None:
-    """`devices`: readings by uuid, by the agent's key."""
+    """`heartbeats`: records of the workers that were heard just now. `devices`: readings by uuid, by the
+    agent's key.
+    """
     workers = {
-        uid: [round(one.busy, 2), one.in_flight, one.queue_depth, one.slots]
+        uid: [round(one["busy"], 2), one["in_flight"], one["queue_depth"], one["slots"]]
         for uid, one in heartbeats.items()
-        if one.age_seconds <= LOST_AFTER_SECONDS
     }
     gpus = {
         gpu_key(agent, uuid): [

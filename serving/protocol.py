@@ -10,7 +10,7 @@ that it does not know, so that workers, agents and control plane may be of diffe
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -176,40 +176,39 @@ class Heartbeat:
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """Raises ProtocolError naming the first field that is missing or wrong."""
-        read = Fields(data, "heartbeat")
+        values = validated_heartbeat(data)
+        latencies = {name: Latency(**values[name]) if values[name] else None for name in ("ttft", "tpot")}
         return cls(
-            worker=read.text("worker", pattern=NAME),
-            deployment=read.text("deployment", pattern=NAME),
-            service=read.text("service", pattern=NAME),
-            version=read.text("version", pattern=LABEL),
-            engine=read.text("engine", pattern=NAME),
-            device=read.text("device"),
-            machine=read.text("machine"),
-            address=read.text("address"),
-            port=read.whole("port", low=1, high=65_535),
-            pid=read.whole("pid", low=1),
-            state=read.word("state", WorkerState),
-            reason=read.text("reason", default="", longest=2_000),
-            busy=read.number("busy", high=1.0),
-            in_flight=read.whole("in_flight"),
-            slots=read.whole("slots", low=1),
-            queue_depth=read.whole("queue_depth"),
-            code_runs=read.text("code_runs", default="", longest=500),
-            group=read.text("group", default="", longest=20),
-            jobs_running=read.whole("jobs_running") if "jobs_running" in read.data else 0,
-            abilities=read.names("abilities", pattern=ABILITY, most=64),
-            adapters=_adapters(read),
-            counters=_counters(read, "counters"),
-            ttft=_latency(read, "ttft"),
-            tpot=_latency(read, "tpot"),
-            prompt_lengths=read.counts("prompt_lengths", most=len(LENGTH_BOUNDS) + 1),
-            answer_lengths=read.counts("answer_lengths", most=len(LENGTH_BOUNDS) + 1),
-            started_at=read.number("started_at"),
-            at=read.number("at"),
+            **values
+            | latencies
+            | {name: tuple(values[name]) for name in ("abilities", "prompt_lengths", "answer_lengths")}
+            | {"state": WorkerState(values["state"]), "counters": Counters(**values["counters"])}
+            | {"adapters": tuple(AdapterReport(**one) for one in values["adapters"])}
         )
 
 
 _HEARTBEAT_FIELDS = tuple(one.name for one in dataclasses.fields(Heartbeat))
+
+
+_MISSING = object()
+
+
+def validated_heartbeat(data: object, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a heartbeat as `Heartbeat.to_dict` has it. Raises ProtocolError naming the first wrong field.
+
+    `before`: what this gave for the same worker's last one, perhaps with keys of others, which stay. What has
+    not changed since is not looked at again, which makes it several times as fast.
+    """
+    read = Fields(data, "heartbeat")
+    if before is None:
+        return {name: value_of(read, name) for name, value_of in _READERS.items()}
+    given = read.data
+    changed = {
+        name: value_of(read, name)
+        for name, value_of in _READERS.items()
+        if name not in before or given.get(name, _MISSING) != before[name]
+    }
+    return {**before, **changed}
 
 
 def decode_heartbeat(body: bytes | str) -> Heartbeat:
@@ -283,26 +282,81 @@ class NodeReport:
         )
 
 
-def _adapters(read: Fields) -> tuple[AdapterReport, ...]:
-    entries = read.items("adapters", most=MAX_ADAPTERS) if "adapters" in read.data else []
-    return tuple(
-        AdapterReport(
-            name=one.text("name", pattern=NAME),
-            version=one.text("version", pattern=LABEL),
-            problem=one.text("problem", default="", longest=500),
-        )
+def _adapters(read: Fields, key: str) -> list[dict[str, Any]]:
+    entries = read.items(key, most=MAX_ADAPTERS) if key in read.data else []
+    return [
+        {
+            "name": one.text("name", pattern=NAME),
+            "version": one.text("version", pattern=LABEL),
+            "problem": one.text("problem", default="", longest=500),
+        }
         for one in (Fields(entry, "an adapter") for entry in entries)
-    )
+    ]
 
 
-def _counters(read: Fields, key: str) -> Counters:
+_COUNTERS = tuple(one.name for one in dataclasses.fields(Counters))
+
+
+def _counters(read: Fields, key: str) -> dict[str, int]:
     given = Fields(read.take(key, Mapping, "an object"), key)
-    known = (entry.name for entry in dataclasses.fields(Counters) if entry.name in given.data)
-    return Counters(**{name: given.whole(name) for name in known})
+    return {name: given.whole(name) if name in given.data else 0 for name in _COUNTERS}
 
 
-def _latency(read: Fields, key: str) -> Latency | None:
+def _latency(read: Fields, key: str) -> dict[str, Any] | None:
     if read.data.get(key) is None:
         return None
     given = Fields(read.take(key, Mapping, "an object or null"), key)
-    return Latency(p50_ms=given.number("p50_ms"), p95_ms=given.number("p95_ms"), count=given.whole("count"))
+    return {
+        "p50_ms": given.number("p50_ms"),
+        "p95_ms": given.number("p95_ms"),
+        "count": given.whole("count"),
+    }
+
+
+def _text(**limits: Any) -> Callable[[Fields, str], Any]:
+    return lambda read, key: read.text(key, **limits)
+
+
+def _whole(**limits: Any) -> Callable[[Fields, str], Any]:
+    return lambda read, key: read.whole(key, **limits)
+
+
+def _number(**limits: Any) -> Callable[[Fields, str], Any]:
+    return lambda read, key: read.number(key, **limits)
+
+
+def _lengths(read: Fields, key: str) -> list[int]:
+    return list(read.counts(key, most=len(LENGTH_BOUNDS) + 1))
+
+
+_READERS: Mapping[str, Callable[[Fields, str], Any]] = {
+    "worker": _text(pattern=NAME),
+    "deployment": _text(pattern=NAME),
+    "service": _text(pattern=NAME),
+    "version": _text(pattern=LABEL),
+    "engine": _text(pattern=NAME),
+    "device": _text(),
+    "machine": _text(),
+    "address": _text(),
+    "port": _whole(low=1, high=65_535),
+    "pid": _whole(low=1),
+    "state": lambda read, key: str(read.word(key, WorkerState)),
+    "reason": _text(default="", longest=2_000),
+    "busy": _number(high=1.0),
+    "in_flight": _whole(),
+    "slots": _whole(low=1),
+    "queue_depth": _whole(),
+    "abilities": lambda read, key: list(read.names(key, pattern=ABILITY, most=64)),
+    "code_runs": _text(default="", longest=500),
+    "group": _text(default="", longest=20),
+    "jobs_running": lambda read, key: read.whole(key) if key in read.data else 0,
+    "adapters": _adapters,
+    "counters": _counters,
+    "ttft": _latency,
+    "tpot": _latency,
+    "prompt_lengths": _lengths,
+    "answer_lengths": _lengths,
+    "started_at": _number(),
+    "at": _number(),
+}
+"""A heartbeat's fields: how each is read, as JSON has it."""

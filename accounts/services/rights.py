@@ -48,7 +48,7 @@ def require_beyond_a_team(actor: Actor, right: Right) -> None:
         raise OutOfScope(_("This token is limited to one team, and this concerns the whole installation."))
 
 
-def require_for_owner(actor: Actor, right: Right, owner: Team | None) -> None:
+def require_for_owner(actor: Actor, right: Right, owner: Team | int | None) -> None:
     """Require the right in the owner team, or everywhere if the installation is the owner (None)."""
     if owner is None:
         require_everywhere(actor, right)

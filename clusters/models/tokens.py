@@ -23,6 +23,10 @@ class AgentToken(BoundToken):
     node_uid = models.CharField(max_length=253)
     """As in `Node`, whose row may not be there yet."""
 
+    class Meta(BoundToken.Meta):
+        # Whether its machine has an agent is asked for every worker, each second.
+        indexes: ClassVar = [models.Index(fields=["cluster", "node_uid"], name="agent_token_by_machine")]
+
     def __str__(self) -> str:
         return f"{self.cluster.name}/{self.node_uid}"
 

@@ -14,7 +14,7 @@ from clusters.models import ReportToken
 from clusters.services.node_reports import RejectedHeartbeat, ReportReceipt, entry_name, not_as_deployed
 from common import clock
 from common.errors import Invalid, NotAllowed
-from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
+from serving.protocol import MAX_WORKERS_PER_REPORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ async def accept_heartbeats(document: object, *, reporter: Reporter) -> ReportRe
 def _take(entry: object, store: HeartbeatStore, reporter: Reporter, turn: int) -> str:
     """Why not; empty when it was taken."""
     try:
-        heartbeat = Heartbeat.from_dict(entry)
+        heartbeat = store.validated(entry)
     except ValueError as error:
         return f"{error}."
-    placed = store.placed(heartbeat.worker)
+    placed = store.placed(heartbeat["worker"])
     if placed is None or not reporter.may_report(placed.deployment):
-        return _("There is no worker %(worker)s for which you may report.") % {"worker": heartbeat.worker}
+        return _("There is no worker %(worker)s for which you may report.") % {"worker": heartbeat["worker"]}
     reason = not_as_deployed(heartbeat, placed.deployment)
     if not reason:
         store.ingest(heartbeat, turn=turn)

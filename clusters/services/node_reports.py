@@ -1,9 +1,10 @@
 """The door for what agents report of their machines: nothing of it is written to the database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_for_owner
@@ -13,7 +14,8 @@ from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
 from clusters.models import AgentToken
 from common.actor import Actor
 from common.errors import Invalid, NotAllowed
-from serving.protocol import Device, Heartbeat, NodeReport
+from common.prepared import prepared
+from serving.protocol import Device, NodeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,17 @@ class ReportingAgent:
 def reporting_agent(actor: Actor) -> ReportingAgent:
     """The machine that the actor's token speaks for. Raises NotAllowed, OutOfScope."""
     require(actor, Right.FLEET_REPORT)
-    found = AgentToken.objects.select_related("cluster__team").filter(token=actor.token_id).first()
-    if actor.token_id is None or found is None:
+    found = _machine_of(actor.token_id) if actor.token_id is not None else []
+    if not found:
         raise NotAllowed(_("This token is of no machine. Report with the one that its agent was given."))
-    require_for_owner(actor, Right.FLEET_REPORT, found.cluster.team)
-    return ReportingAgent(found.cluster_id, found.node_uid)
+    ((cluster_id, node_uid, team_id),) = found
+    require_for_owner(actor, Right.FLEET_REPORT, team_id)
+    return ReportingAgent(cluster_id, node_uid)
+
+
+@prepared
+def _machine_of(token_id: int) -> QuerySet[AgentToken, tuple[int, str, int | None]]:
+    return AgentToken.objects.filter(token=token_id).values_list("cluster", "node_uid", "cluster__team")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ async def accept_report(document: object, *, agent: ReportingAgent) -> ReportRec
 def _take(entry: object, store: HeartbeatStore, agent: ReportingAgent, turn: int) -> str:
     """Why not; empty when it was taken."""
     try:
-        heartbeat = Heartbeat.from_dict(entry)
+        heartbeat = store.validated(entry)
     except ValueError as error:
         return f"{error}."
     reason = mismatch(heartbeat, store, cluster_id=agent.cluster_id, node_uid=agent.node_uid)
@@ -96,30 +104,29 @@ def _take(entry: object, store: HeartbeatStore, agent: ReportingAgent, turn: int
 
 
 def mismatch(
-    heartbeat: Heartbeat, store: HeartbeatStore, *, cluster_id: int, node_uid: str | None = None
+    heartbeat: Mapping[str, Any], store: HeartbeatStore, *, cluster_id: int, node_uid: str | None = None
 ) -> str:
     """Why it is no worker of this cluster, and of this machine if one is named; empty when it is."""
-    placed = store.placed(heartbeat.worker)
+    worker = heartbeat["worker"]
+    placed = store.placed(worker)
     if placed is None or placed.deployment.cluster_id != cluster_id:
-        return _("The cluster shows no worker %(worker)s: report it again in a moment.") % {
-            "worker": heartbeat.worker
-        }
+        return _("The cluster shows no worker %(worker)s: report it again in a moment.") % {"worker": worker}
     if node_uid is not None and placed.node_uid not in ("", node_uid):
-        return _("%(worker)s runs on another machine.") % {"worker": heartbeat.worker}
+        return _("%(worker)s runs on another machine.") % {"worker": worker}
     return not_as_deployed(heartbeat, placed.deployment)
 
 
-def not_as_deployed(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
+def not_as_deployed(heartbeat: Mapping[str, Any], deployment: DeploymentRow) -> str:
     """Return the fields in which a worker differs from its deployment; empty when in none."""
-    for is_wrong, column, said in (
-        (heartbeat.deployment != deployment.name, deployment.name, heartbeat.deployment),
-        (heartbeat.service != deployment.service, deployment.service, heartbeat.service),
-        (heartbeat.version != deployment.version_label, deployment.version_label, heartbeat.version),
+    for wanted, said in (
+        (deployment.name, heartbeat["deployment"]),
+        (deployment.service, heartbeat["service"]),
+        (deployment.version_label, heartbeat["version"]),
     ):
-        if is_wrong:
+        if said != wanted:
             return _("%(worker)s belongs to %(wanted)s, not %(said)s.") % {
-                "worker": heartbeat.worker,
-                "wanted": column,
+                "worker": heartbeat["worker"],
+                "wanted": wanted,
                 "said": said,
             }
     return ""

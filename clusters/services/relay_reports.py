@@ -20,7 +20,6 @@ from clusters.scrape_targets import scrape_targets
 from clusters.services.node_reports import RejectedHeartbeat, entry_name, mismatch
 from common import clock
 from common.errors import Invalid, NotAllowed
-from serving.protocol import Heartbeat
 from serving.relay_protocol import MOST_WORKERS, RelayReport
 
 TOLD_SECONDS = 1.0
@@ -75,12 +74,12 @@ async def accept_relay_report(
     refused = []
     for entry in entries:
         try:
-            heartbeat = Heartbeat.from_dict(entry)
+            heartbeat = store.validated(entry)
         except ValueError as error:
             refused.append(RejectedHeartbeat(entry_name(entry, "worker"), f"{error}."))
             continue
         if reason := mismatch(heartbeat, store, cluster_id=relay.cluster_id):
-            refused.append(RejectedHeartbeat(heartbeat.worker, reason))
+            refused.append(RejectedHeartbeat(heartbeat["worker"], reason))
         else:
             store.ingest(heartbeat, turn=turn)
     store.ingest_relay(relay.cluster_id, turn=turn)

@@ -48,6 +48,7 @@ class SharedValues:
         self._expire_seconds = expire_seconds
         self._ordered_by = ordered_by
         self._origin = secrets.token_hex(6)
+        self._own_prefix = orjson.dumps({"from": self._origin})[:-1]
         self._sent = 0
         self._heard: dict[str, int] = {}
         self._pending: dict[str, Record] = {}
@@ -65,10 +66,10 @@ class SharedValues:
         self._offered.set()
 
     def heard(self, message: bytes) -> None:
+        if message.startswith(self._own_prefix):
+            return
         content = orjson.loads(message)
         origin, number = content["from"], content["n"]
-        if origin == self._origin:
-            return
         if number != self._heard.get(origin, number - 1) + 1:
             self._hub.spawn(self.connected(), f"live: catching up on {self.channel}")
         self._heard[origin] = number
@@ -123,10 +124,10 @@ class SharedValues:
 
     async def _publish(self, batch: Mapping[str, Record]) -> None:
         at = clock.seconds()
-        message = {"from": self._origin, "n": self._sent + 1, "records": batch}
-        fields: dict[Any, Any] = {
-            key: orjson.dumps({"at": at, "record": record}) for key, record in batch.items()
-        }
+        written = {key: orjson.dumps(record) for key, record in batch.items()}
+        texts = {key: orjson.Fragment(text) for key, text in written.items()}
+        message = {"from": self._origin, "n": self._sent + 1, "records": texts}
+        fields: dict[Any, Any] = {key: b'{"at":%f,"record":%b}' % (at, text) for key, text in written.items()}
         pipeline = self._hub.client.pipeline(transaction=False)
         pipeline.publish(self.channel, orjson.dumps(message))
         pipeline.hset(self._hash, mapping=fields)

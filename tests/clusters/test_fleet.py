@@ -276,7 +276,7 @@ def test_what_goes_to_a_page_of_one_team_names_nothing_of_another() -> None:
     assert "cluster.speech-only.busy" in parts[SPEECH]
 
 
-def heartbeat(**fields: Any) -> Heartbeat:
+def heartbeat(**fields: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "worker": "chat-0",
         "deployment": "chat",
@@ -292,7 +292,7 @@ def heartbeat(**fields: Any) -> Heartbeat:
         "started_at": 1.0,
         "at": 2.0,
     }
-    return Heartbeat(**given | fields)
+    return Heartbeat(**given | fields).to_dict()
 
 
 def test_being_wholly_busy_counts_from_the_first_such_heartbeat_of_the_same_process() -> None:
@@ -305,7 +305,7 @@ def test_being_wholly_busy_counts_from_the_first_such_heartbeat_of_the_same_proc
 
 
 def test_a_worker_whose_requests_end_is_never_long_without_an_end() -> None:
-    def said(requests: int, *, in_flight: int = 4, pid: int = 7) -> Heartbeat:
+    def said(requests: int, *, in_flight: int = 4, pid: int = 7) -> dict[str, Any]:
         return heartbeat(busy=1.0, pid=pid, in_flight=in_flight, counters=Counters(requests=requests))
 
     first = record_of(said(5), None, now=100.0, turn=1)

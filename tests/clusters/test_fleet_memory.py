@@ -9,7 +9,6 @@ from django.utils import timezone
 
 from clusters import second_frames
 from clusters.agents import agent_key
-from clusters.fleet import LastHeartbeat
 from clusters.history import MINUTES, known_values, packed_minute, with_values
 from clusters.kept_history import kept_seconds, kept_steps, kept_values, nodes_at
 from clusters.models import FleetDay, FleetMemory, FleetMinute, Worker
@@ -44,19 +43,8 @@ def scene(valkey: ValkeyServer) -> Scene:
     return scene
 
 
-def heartbeat(busy: float, slots: int) -> LastHeartbeat:
-    return LastHeartbeat(
-        pid=1,
-        state="ready",
-        reason="",
-        busy=busy,
-        in_flight=2,
-        slots=slots,
-        queue_depth=1,
-        requests=9,
-        age_seconds=1.0,
-        full_seconds=0.0,
-    )
+def heartbeat(busy: float, slots: int) -> dict[str, Any]:
+    return {"busy": busy, "in_flight": 2, "queue_depth": 1, "slots": slots}
 
 
 def report(valkey: ValkeyServer, at: datetime, *, seconds: int, busy: float = 0.5) -> None:

@@ -20,6 +20,7 @@ from serving.protocol import (
     NodeReport,
     WorkerState,
     decode_heartbeat,
+    validated_heartbeat,
 )
 from serving.worker_command import WorkerCommand
 
@@ -102,6 +103,22 @@ def test_a_heartbeat_survives_encoding(beat: Heartbeat) -> None:
     assert decode_heartbeat(beat.encode()) == beat
 
 
+@given(heartbeats, heartbeats)
+def test_a_heartbeat_is_the_same_whichever_came_before(beat: Heartbeat, before: Heartbeat) -> None:
+    held = before.to_dict() | {"turn": 7}
+    del held["adapters"]  # It was held by an older release.
+    assert validated_heartbeat(beat.to_dict(), held) == beat.to_dict() | {"turn": 7}
+
+
+def test_a_field_that_a_worker_leaves_out_is_not_that_of_the_heartbeat_before() -> None:
+    document = BEAT.to_dict()
+    del document["reason"]
+    assert validated_heartbeat(document, BEAT.to_dict() | {"reason": "It loads."})["reason"] == ""
+    del document["slots"]
+    with pytest.raises(ProtocolError, match="slots is missing"):
+        validated_heartbeat(document, BEAT.to_dict())
+
+
 def test_a_key_of_a_newer_worker_is_ignored() -> None:
     assert Heartbeat.from_dict(BEAT.to_dict() | {"gpu_temperature": 61}) == BEAT
 
@@ -135,6 +152,9 @@ def test_a_faulty_field_refuses_the_heartbeat_and_is_named(key: str, value: obje
     with pytest.raises(ProtocolError) as refusal:
         decode_heartbeat(json.dumps(BEAT.to_dict() | {key: value}))
     assert str(refusal.value).startswith(message)
+    with pytest.raises(ProtocolError) as later:
+        validated_heartbeat(BEAT.to_dict() | {key: value}, BEAT.to_dict())
+    assert str(later.value) == str(refusal.value)
 
 
 def test_a_missing_field_is_named() -> None:
