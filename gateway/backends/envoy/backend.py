@@ -19,10 +19,11 @@ from gateway.backends.envoy.admin import (
     endpoints_of,
 )
 from gateway.backends.envoy.client_access import filter_messages, source_of
+from gateway.backends.envoy.clusters import cluster_messages, endpoint_messages
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages.base import Typed
-from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
+from gateway.backends.envoy.routes import route_messages
 from gateway.backends.envoy.store import EndpointObservation, EnvoyFileStore
 from gateway.backends.envoy.watchers import check_room
 from gateway.backends.state import GatewayState

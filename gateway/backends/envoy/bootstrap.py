@@ -7,12 +7,13 @@ from typing import Any
 from common.files import sweep_leftovers
 from gateway.backends.envoy import proof
 from gateway.backends.envoy.client_access import FILTERS
+from gateway.backends.envoy.clusters import cluster_messages, file_source
 from gateway.backends.envoy.files import read_json, replace_json
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
 from gateway.backends.envoy.messages.base import extension
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
-from gateway.backends.envoy.routes import cluster_messages, file_source, route_messages
+from gateway.backends.envoy.routes import route_messages
 from gateway.backends.envoy.store import EnvoyFileStore
 from gateway.backends.envoy.tracing import collectors
 from gateway.errors import GatewayError, InvalidRoute

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
+from gateway.backends.envoy.clusters import file_source
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.messages.base import Typed, typed
-from gateway.backends.envoy.routes import file_source
 from gateway.client_access import AllowedKey, ClientAccess
 from gateway.errors import InvalidRoute
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from gateway.backends.envoy.abilities import COUNTED_AS, METADATA, ability_route
 from gateway.backends.envoy.client_access import NAMESPACE, discovered_filters
+from gateway.backends.envoy.clusters import file_source
 from gateway.backends.envoy.layout import LISTENER, ROUTES, EnvoyFileLayout
 from gateway.backends.envoy.messages.access_log import AccessLog, CounterStat, Stat, StatsAccessLog
 from gateway.backends.envoy.messages.base import Typed, extension, typed
@@ -16,7 +17,7 @@ from gateway.backends.envoy.messages.listener import (
     ReplyMapper,
 )
 from gateway.backends.envoy.messages.routes import RouteConfiguration
-from gateway.backends.envoy.routes import API_PREFIX, OUTSIDE_API, STREAM_IDLE_SECONDS, file_source
+from gateway.backends.envoy.routes import API_PREFIX, OUTSIDE_API, STREAM_IDLE_SECONDS
 from gateway.backends.envoy.tracing import tracing
 
 STATS_PREFIX = "slipway"

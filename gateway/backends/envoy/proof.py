@@ -9,10 +9,11 @@ from shutil import which
 
 import orjson
 
+from gateway.backends.envoy.clusters import render_clusters
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import render_listener
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
-from gateway.backends.envoy.routes import render_clusters, render_routes
+from gateway.backends.envoy.routes import render_routes
 from gateway.backends.envoy.tracing import collectors
 from gateway.backends.state import GatewayState
 from gateway.errors import GatewayError, InvalidRoute

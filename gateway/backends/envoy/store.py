@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.backends.envoy.client_access import filter_messages
+from gateway.backends.envoy.clusters import endpoint_messages
 from gateway.backends.envoy.files import held, read_json, replace_json
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.messages.base import DiscoveryResponse, Typed
-from gateway.backends.envoy.routes import endpoint_messages
 from gateway.backends.state import GatewayState
 from gateway.client_access import ClientAccess
 from gateway.errors import GatewayError
