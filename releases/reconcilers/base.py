@@ -10,12 +10,11 @@ from common.reconcile import Step, StepOutcome, kernel, proceed, wait
 from releases.events import ReleaseMoved
 from releases.messages import ReleaseMessage
 from releases.models import Release, ReleaseStep
+from releases.reconcilers.pace import pace
 from releases.selectors.releases import held_for
 from releases.states import Halt, StepState
 
 ACTOR = Actor.system("slipway")
-SOON = timedelta(seconds=1)
-"""Between two looks at something that is changing."""
 
 SPLIT = ("start", "wished_percent", "requests", "observed_percent", "interval_percent", "within")
 """What a step's progress holds of the split between stable and candidate."""
@@ -103,11 +102,12 @@ class Executor(Step[Release], Generic[Spec]):
         self,
         release: Release,
         *,
-        after: timedelta = SOON,
+        after: timedelta | None = None,
         progress: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         write: Callable[[], None] | None = None,
     ) -> StepOutcome:
+        """Stay with this step. `after` None: as soon as releases are looked at."""
         columns = dict(save or {})
         if progress is not None and dict(progress) != release.progress:
             columns["progress"] = dict(progress)
@@ -118,7 +118,7 @@ class Executor(Step[Release], Generic[Spec]):
             if columns and self.tells_progress:
                 events.publish(ReleaseMoved(release.pk, release.service_id))
 
-        return wait(after, save=columns, write=write_and_tell)
+        return wait(pace.wait() if after is None else after, save=columns, write=write_and_tell)
 
     def elapsed(self, release: Release, now: datetime) -> timedelta:
         """Return the time since this step began, with pauses, without waits for machines and freezes."""

@@ -8,9 +8,9 @@ from freezes.selectors import ActiveFreeze
 from releases.judge.verdict import JudgeDecision
 from releases.messages import MessageTemplate, ReleaseMessage, text
 from releases.models import Release
-from releases.reconcilers.base import SOON
 from releases.reconcilers.cohort import cohort_of
 from releases.reconcilers.disturbed import blame
+from releases.reconcilers.pace import pace
 from releases.reconcilers.watching import TrafficObservation, candidate_fault, judged, look
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import held_for
@@ -60,10 +60,10 @@ class WatchWhilePaused(Step[Release]):
 
     def settle(self, row: Release, seen: TrafficObservation | None, now: datetime) -> StepOutcome:
         if seen is None:
-            return wait(SOON)
+            return wait(pace.wait())
         view = judged(row, seen, plan_of(row).judge, is_paused=True)
         is_bad = view.verdict.decision is JudgeDecision.ROLL_BACK
         fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else ReleaseMessage())
         if fault:
             return blame(row, fault, now, save=view.save)
-        return wait(SOON, save=view.save, write=view.write)
+        return wait(pace.wait(), save=view.save, write=view.write)

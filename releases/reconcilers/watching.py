@@ -38,6 +38,7 @@ from releases.reconcilers.clock import (
 from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
 from releases.reconcilers.counted import StoredCounts, packed, unpacked
 from releases.reconcilers.disturbed import blame
+from releases.reconcilers.pace import pace
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import is_always_saturated, slow_threshold
 from releases.service_indicators import IndicatorReadings, mark_judged, queried_after, read_indicators
@@ -93,6 +94,7 @@ class EvidenceUpdate:
 def look(release: Release, at: datetime, *, is_fresh: bool = False) -> TrafficObservation:
     """`is_fresh`: what is counted at this moment; otherwise half a second ago at most, which costs far less
     when many releases look."""
+    pace.note(release.pk)
     uncounted = ""
     try:
         if is_fresh:

@@ -16,7 +16,7 @@ from releases.models import Release
 from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
-from releases.reconcilers.base import SOON
+from releases.reconcilers.pace import pace
 from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor, look
 from releases.steps.deploy import no_candidate
@@ -166,6 +166,6 @@ class CohortExecutor(WatchedExecutor[CohortStep]):
         progress = {**row.progress, "cohort_requests": requests}
         left = timedelta(seconds=self.spec.seconds - view.clock.seconds)
         if left > timedelta(0):
-            return self.look_again(row, progress=progress, after=min(SOON, left))
+            return self.look_again(row, progress=progress, after=min(pace.wait(), left))
         detail = {"cohort_requests": requests, "cohort_errors": errors}
         return self.go_on(row, note=SENT(requests=requests, errors=errors), detail=detail)

@@ -13,10 +13,10 @@ from common.reconcile import StepOutcome
 from releases.models import Release
 from releases.plans.step import DAY, HOUR, WEEK, JoinedStripCell, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
-from releases.reconcilers.base import SOON
 from releases.reconcilers.clock import FEW_REQUESTS, StepClock
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
+from releases.reconcilers.pace import pace
 from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor
 from releases.steps.deploy import DeployStep
 
@@ -107,7 +107,7 @@ class HoldExecutor(WatchedExecutor[HoldStep]):
         ran = self.elapsed(row, now) if view is None else timedelta(seconds=view.clock.seconds)
         over = ran - timedelta(seconds=self.spec.seconds)
         if over < timedelta(0):
-            return self.look_again(row, progress=progress, after=min(SOON, -over))
+            return self.look_again(row, progress=progress, after=min(pace.wait(), -over))
         if view is not None and (few := self._lacks_requests(row, view, now)):
             return self.stall(row, few, now, progress=progress)
         if not progress.get("within", True):

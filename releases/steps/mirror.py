@@ -16,8 +16,9 @@ from releases.models import Release
 from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
-from releases.reconcilers.base import SOON, Executor
+from releases.reconcilers.base import Executor
 from releases.reconcilers.disturbed import blame
+from releases.reconcilers.pace import pace
 from releases.reconcilers.routing import mirror_traffic, return_traffic
 from releases.steps.deploy import no_candidate
 
@@ -121,5 +122,5 @@ class MirrorExecutor(Executor[MirrorStep]):
             return self.go_on(row, note=MIRRORED(percent=self.spec.percent, seconds=took))
         left = timedelta(seconds=self.spec.seconds) - self.elapsed(row, now)
         if left > timedelta(0):
-            return self.look_again(row, after=min(SOON, left))
+            return self.look_again(row, after=min(pace.wait(), left))
         return self.look_again(row, save={"phase": ENDING}, after=timedelta(0))

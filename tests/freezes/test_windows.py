@@ -1,6 +1,7 @@
 """When windows freeze, by the clocks of their zones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -49,6 +50,44 @@ def test_a_time_that_summer_time_skips_is_an_hour_later() -> None:
     nightly = weekends(starts_at=at("2026-03-20T02:30+01:00"), minutes=60, recurrence="FREQ=DAILY")
     (time,) = nightly.times(at("2026-03-29T00:00Z"), at("2026-03-29T12:00Z"))
     assert (time.begin, time.end) == (at("2026-03-29T03:30+02:00"), at("2026-03-29T04:30+02:00"))
+
+
+@pytest.mark.parametrize(
+    ("zone", "before", "after"),
+    [
+        ("America/New_York", "2026-03-07T14:00Z", "2026-03-08T13:00Z"),
+        ("America/New_York", "2026-10-31T13:00Z", "2026-11-01T14:00Z"),
+        ("Australia/Sydney", "2026-04-03T22:00Z", "2026-04-04T23:00Z"),
+        ("Australia/Lord_Howe", "2026-10-02T22:30Z", "2026-10-03T22:00Z"),  # by half an hour
+    ],
+)
+def test_an_allowing_window_opens_by_the_clock_on_the_wall_in_spring_and_autumn(
+    zone: str, before: str, after: str
+) -> None:
+    """From 9:00 to 17:00: on the day before the clocks change, and on the day on which they do."""
+    first = at("2026-01-05T09:00").replace(tzinfo=ZoneInfo(zone))
+    daily = weekends(denies=False, starts_at=first, zone=zone, minutes=480, recurrence="FREQ=DAILY")
+    for opens in (at(before), at(after)):
+        closed = frozen_at([daily], opens - timedelta(minutes=1))
+        assert closed is not None
+        assert closed.until == opens
+        assert frozen_at([daily], opens) is None
+        assert frozen_at([daily], opens + timedelta(hours=7, minutes=59)) is None
+        assert frozen_at([daily], opens + timedelta(hours=8)) is not None
+
+
+def test_an_hour_that_comes_twice_in_autumn_is_denied_or_allowed_both_times() -> None:
+    """In New York the time from 1:00 to 2:00 of 1 November comes twice, at 5:00 and 6:00 of UTC."""
+    first = at("2026-10-20T01:00-04:00")
+    nightly = weekends(starts_at=first, zone="America/New_York", minutes=60, recurrence="FREQ=DAILY")
+    allowing = replace(nightly, denies=False)
+    for moment in ("2026-11-01T05:00Z", "2026-11-01T06:00Z", "2026-11-01T06:59Z"):
+        denied = frozen_at([nightly], at(moment))
+        assert denied is not None
+        assert denied.until == at("2026-11-01T07:00Z")
+        assert frozen_at([allowing], at(moment)) is None
+    assert frozen_at([nightly], at("2026-11-01T07:00Z")) is None
+    assert frozen_at([allowing], at("2026-11-01T07:00Z")) is not None
 
 
 def test_outside_of_allowing_windows_releases_are_frozen() -> None:

@@ -159,12 +159,14 @@ class ReleaseStory:
         """Nobody does anything any more: it comes to an end, and all requests are answered."""
         self.line_goes_on(1)
         self.requester_resumes(1)
-        for _ in range(60):
-            self.works(10)
+        for tick in range(1, 601):
+            self.works(1)
             if self.release.state in OVER:
                 break
-            self.requester_resumes(1)
-            self.scene.clock.pass_(timedelta(seconds=600))
+            if tick % 10 == 0:
+                self.requester_resumes(1)
+                waits = self.release.state == S.WAITING_APPROVAL
+                self.scene.clock.pass_(timedelta(seconds=3_600 if waits else 600))
         assert self.release.state in OVER, (self.release.state, self.release.last_error)
         serving = self.scene.candidate if self.release.state == S.PROMOTED else self.scene.stable
         assert set(self.scene.split(50)) == {serving}

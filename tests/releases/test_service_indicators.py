@@ -182,3 +182,14 @@ def test_a_plan_may_judge_what_the_service_has_though_its_workers_declare_nothin
     assert "Add it to the service" in str(refused.json())
     define_indicator(scene.service, actor=SYSTEM, name="refunds", source="pushed")
     assert shop.post("releases/", body).status_code == 202
+
+
+def test_a_plan_may_judge_truncated_answers_which_workers_of_language_models_count(
+    scene: Scene, shop: Api
+) -> None:
+    plan = {**PLAN, "judge": {"indicators": {"truncated": {}}}}
+    save_plan(actor=SYSTEM, team=scene.team, name="whole", body=plan)
+    scene.follow("whole")
+    body = {"service": scene.name, "version": "v2", "plan": "whole"}
+    assert shop.post("releases/", body).status_code == 202
+    assert list(Release.objects.get(version=scene.v2).rules.indicators) == ["truncated"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from serving.protocol import CHOSEN_BY_HEADER
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = pytest.mark.stack
@@ -128,6 +129,23 @@ def test_requests_tokens_and_latencies_are_counted(served: RunningWorker) -> Non
     assert served.metric("slipway_worker_time_per_output_token_seconds_count") >= between + 1
     assert served.metric("slipway_worker_ready") == 1
     assert served.metric("slipway_worker_slots") == 2
+
+
+def test_answers_cut_off_at_their_limit_of_tokens_are_counted_where_the_gateway_chose(
+    served: RunningWorker,
+) -> None:
+    def truncated() -> float:
+        return served.metric("slipway_worker_indicator_requests_total", name="truncated", better="lower")
+
+    before = truncated()
+    asked: dict[str, Any] = {"prompt": PROMPT, "max_tokens": 30, "temperature": 0}
+    text = served.post(COMPLETIONS, **asked).json()["choices"][0]["text"]
+    assert truncated() == before + 1
+    served.events(COMPLETIONS, **asked)
+    assert truncated() == before + 2
+    served.post(COMPLETIONS, **asked, stop=text[len(text) // 2 :][:3])
+    served.client.post(f"{served.url}{COMPLETIONS}", json=asked, headers={CHOSEN_BY_HEADER: "client"})
+    assert truncated() == before + 2
 
 
 @pytest.mark.parametrize("stream", [False, True])

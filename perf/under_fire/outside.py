@@ -1,0 +1,89 @@
+"""The gateway and the cluster of a run, in memory of one process and called by others over a socket: they
+stay when every process of the control plane is killed."""
+
+import inspect
+import os
+from multiprocessing.managers import BaseManager
+from pathlib import Path
+from threading import RLock, Thread
+from typing import Any
+
+from clusters.backends.base import ClusterConfig
+from clusters.backends.fake import FakeClusterBackend
+from gateway.backends.base import GatewayBackend, GatewayRowConfig
+from gateway.backends.fake import FakeGateway
+
+SOCKET, KEY = "SLIPWAY_PERF_OUTSIDE", b"outside"
+
+
+class OutsideWorld:
+    """Both fakes. One call at a time."""
+
+    def __init__(self) -> None:
+        self.gateway, self.cluster = FakeGateway(), FakeClusterBackend()
+        self.lock = RLock()
+
+    def call(self, part: str, name: str, values: tuple[Any, ...], how: dict[str, Any]) -> Any:
+        with self.lock:
+            return getattr(getattr(self, part), name)(*values, **how)
+
+    def serve(self, socket: Path) -> None:
+        class Serving(BaseManager):
+            pass
+
+        Serving.register("world", callable=lambda: self)
+        server = Serving(address=str(socket), authkey=KEY).get_server()
+        Thread(target=server.serve_forever, daemon=True).start()
+
+
+class OutsideClient(BaseManager):
+    pass
+
+
+OutsideClient.register("world")
+
+
+def remote(part: str, fake: type) -> Any:
+    """Make an object with the public methods of the fake, each answered by the one outside."""
+
+    def method(name: str) -> Any:
+        def ask(_self: Any, *values: Any, **how: Any) -> Any:
+            return _world().call(part, name, values, how)
+
+        return ask
+
+    methods = {
+        name: method(name)
+        for name, member in inspect.getmembers(fake, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    return type(f"Remote{fake.__name__}", (), methods)()
+
+
+_worlds: dict[int, Any] = {}
+
+
+def _world() -> Any:
+    """Connect once in each process: a fork shares no connection."""
+    if os.getpid() not in _worlds:
+        client = OutsideClient(address=os.environ[SOCKET], authkey=KEY)
+        client.connect()
+        _worlds[os.getpid()] = client.world()  # type: ignore[attr-defined]
+    return _worlds[os.getpid()]
+
+
+def connect(_config: ClusterConfig) -> Any:
+    cluster = remote("cluster", FakeClusterBackend)
+    # Of this process: no machine is worked on.
+    cluster.abilities, cluster.node_operations = (
+        FakeClusterBackend.abilities,
+        FakeClusterBackend().node_operations,
+    )
+    return cluster
+
+
+def from_config(_config: GatewayRowConfig) -> GatewayBackend:
+    gateway = remote("gateway", FakeGateway)
+    return GatewayBackend(
+        traffic=gateway, metrics=gateway, access=gateway, clients=gateway, public_url="http://127.0.0.1"
+    )
