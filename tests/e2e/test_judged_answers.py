@@ -1,4 +1,4 @@
-"""On a real stack: answers of the candidate are compared with stable's, or counted, before anybody decides."""
+"""On a real stack: answers of a candidate are compared with stable's, or counted, and judged."""
 
 import pytest
 

@@ -191,5 +191,6 @@ def test_a_plan_may_judge_truncated_answers_which_workers_of_language_models_cou
     save_plan(actor=SYSTEM, team=scene.team, name="whole", body=plan)
     scene.follow("whole")
     body = {"service": scene.name, "version": "v2", "plan": "whole"}
-    assert shop.post("releases/", body).status_code == 202
-    assert list(Release.objects.get(version=scene.v2).rules.indicators) == ["truncated"]
+    begun = shop.post("releases/", body)
+    assert begun.status_code == 202
+    assert list(begun.json()["plan"]["judge"]["indicators"]) == ["truncated"]

@@ -1,4 +1,4 @@
-"""Many releases in motion while processes are killed and messages lost: each ends, or is stuck with an alert."""
+"""Releases while processes are killed and messages lost: each ends, or is stuck with an alert."""
 
 import subprocess
 import sys
