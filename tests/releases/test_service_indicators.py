@@ -9,7 +9,8 @@ from django.test import Client
 from accounts.models import User
 from common.models import AuditRecord
 from releases.judge.evidence import JudgeEvidence
-from releases.models import PushedCount, ServiceIndicator
+from releases.models import PushedCount, Release, ServiceIndicator
+from releases.selectors.plans import plan_of
 from releases.services.indicators import define_indicator
 from releases.services.plan import save_plan
 from releases.states import ReleaseState as S
@@ -191,6 +192,5 @@ def test_a_plan_may_judge_truncated_answers_which_workers_of_language_models_cou
     save_plan(actor=SYSTEM, team=scene.team, name="whole", body=plan)
     scene.follow("whole")
     body = {"service": scene.name, "version": "v2", "plan": "whole"}
-    begun = shop.post("releases/", body)
-    assert begun.status_code == 202
-    assert list(begun.json()["plan"]["judge"]["indicators"]) == ["truncated"]
+    assert shop.post("releases/", body).status_code == 202
+    assert list(plan_of(Release.objects.get(version=scene.v2)).judge.indicators) == ["truncated"]

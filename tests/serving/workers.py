@@ -78,7 +78,7 @@ class RunningWorker:
         assert lines[-1] == "data: [DONE]"
         return [orjson.loads(line[6:]) for line in lines[:-1]]
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, /, **labels: str) -> float:
         text = self.client.get(f"{self.url}/metrics").text
         wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
         series = f"{name}{{{wanted}}}" if wanted else name
