@@ -64,6 +64,14 @@ REFUSES = MessageTemplate(
     value=_FIGURES["refused"],
     bound=_FIGURES["refused"],
 )
+FEW_FOR_REFUSALS = MessageTemplate(
+    "compare_answers.few_for_refusals",
+    gettext_lazy(
+        "Too few requests to show that it refuses at most %(bound)s more: some %(needed)s are needed."
+    ),
+    needed=count,
+    bound=_FIGURES["refused"],
+)
 SLOW = MessageTemplate(
     "compare_answers.slow",
     gettext_lazy("It takes %(value)s× stable's time, more than %(bound)s×."),
@@ -170,8 +178,9 @@ def redacted(terms: ComparisonStep, words: str) -> str:
 
 
 def gathered(before: Mapping[str, Any], pairs: Sequence[AnswerPair]) -> dict[str, Any]:
-    """Return the progress of a step with more pairs."""
-    samples = [*before.get("samples", []), *(one.sample for one in pairs)]
+    """Return the progress of a step with more pairs. Of samples that are alike one is kept."""
+    found = [*before.get("samples", []), *(one.sample for one in pairs)]
+    samples = list({(one["item"], one["candidate"], one["stable"]): one for one in found}.values())
     return {
         "figures": [*before.get("figures", []), *(list(one.figures) for one in pairs)],
         "samples": sorted(samples, key=lambda one: one["overlap"])[:SAMPLES_KEPT],
@@ -181,7 +190,10 @@ def gathered(before: Mapping[str, Any], pairs: Sequence[AnswerPair]) -> dict[str
 def compare(
     terms: ComparisonStep, figures: Sequence[Sequence[float]], *, max_cost_ratio: float | None = None
 ) -> tuple[dict[str, Any], ReleaseMessage, ReleaseMessage | None]:
-    """Return what was found, in figures and in words, and what speaks against the candidate."""
+    """Return what was found, in figures and in words, and what speaks against the candidate.
+
+    `needed` in the figures: nothing does but that there are too few pairs, and so many would do.
+    """
     overlaps, same, refused, refused_by_stable, lengths, latencies, theirs, ours = zip(
         *([*row, 0.0, 0.0][:8] for row in figures), strict=True
     )
@@ -204,10 +216,13 @@ def compare(
     fault = None
     if found["overlap"] < least:
         fault = UNLIKE(value=found["overlap"], bound=least)
-    elif more.verdict != "passed":
+    elif more.verdict != "passed" and more.needed_items is None:
         fault = REFUSES(value=-more.low, bound=margin)
     elif found["latency"] > terms.max_latency_ratio:
         fault = SLOW(value=found["latency"], bound=terms.max_latency_ratio)
     elif max_cost_ratio is not None and found.get("cost", 0.0) > max_cost_ratio:
         fault = COSTLY(value=found["cost"], bound=max_cost_ratio)
+    elif more.needed_items is not None:
+        found["needed"] = more.needed_items
+        fault = FEW_FOR_REFUSALS(needed=more.needed_items, bound=margin)
     return found, told, fault

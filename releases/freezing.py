@@ -52,4 +52,9 @@ def in_words(held: ActiveFreeze) -> str:
         said = _("Releases are frozen until %(until)s by the freeze %(name)s.") % names
     else:
         said = _("Releases are frozen by the freeze %(name)s, until a person ends it.") % names
-    return joined((said, held.freeze.reason)) if held.freeze.reason else said
+    reason = held.freeze.reason
+    return (
+        joined((said, reason if reason.endswith((".", "!", "?", "。", "！", "？")) else f"{reason}."))
+        if reason
+        else said
+    )

@@ -15,6 +15,7 @@ with 1 when one does not hold.
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from perf.required import RequiredFigure, at_least, report
-from perf.under_fire.outside import SOCKET, OutsideWorld
+from perf.under_fire.outside import PORT, OutsideWorld
 from tests.postgres import PostgresServer
 from tests.valkey import ValkeyServer
 
@@ -147,9 +148,9 @@ class FireRun:
             elif one.candidate_percent and one.state == "running":
                 with suppress(Exception), self.world.lock:
                     self.world.gateway.send(one.service.name, REQUESTS)
-        again = {one.service_id for one in rows if one.from_version_id is not None}
+        of_service = Counter(one.service_id for one in rows)
         for one in over:
-            if moving < self.at_once and one.from_version_id is None and one.service_id not in again:
+            if moving < self.at_once and of_service[one.service_id] == 1:
                 start_release(
                     actor=self.developer, service=one.service, version=self.versions[1], reason="better"
                 )
@@ -191,10 +192,11 @@ class FireRun:
                     for name in self.world.cluster._workers
                     if name.startswith(f"{service.name}-")
                 }
-            if route is None or route.stable.name != service.stable_deployment or route.candidate is not None:
-                found.append(f"{service.name}: route {route}, not all to {service.stable_deployment}")
-            if running != {service.stable_deployment: 2}:
-                found.append(f"{service.name}: {running} run, not two of {service.stable_deployment}")
+            stable = service.stable_deployment
+            if (route.stable.name if route else "") != stable or (route and route.candidate):
+                found.append(f"{service.name}: route {route}, not all to {stable or 'nothing'}")
+            if running != ({stable: 2} if stable else {}):
+                found.append(f"{service.name}: {running} run, not two of {stable or 'nothing'}")
         promotions = Counter(
             ReleaseMove.objects.filter(after="promoted").values_list("release_id", flat=True)
         )
@@ -251,6 +253,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3_600, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with (
         ExitStack() as stack,
         tempfile.TemporaryDirectory(prefix="slipway-perf-", ignore_cleanup_errors=True) as directory,
@@ -268,13 +271,12 @@ def main() -> None:
             "SLIPWAY_REDIS_URL": valkey.url,
             "SLIPWAY_DATABASE_URL": postgres.url,
             "SLIPWAY_LOG_LEVEL": "WARNING",
-            SOCKET: str(home / "run" / "outside"),
         }
         import django
 
         django.setup()
         world = OutsideWorld()
-        world.serve(home / "run" / "outside")
+        os.environ[PORT] = str(world.serve())
         run, parts = FireRun(options.releases, options.at_once, world, rng), KilledProcesses(home, rng)
         stack.callback(parts.stop)
         ended = stuck = 0

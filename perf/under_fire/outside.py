@@ -4,7 +4,6 @@ stay when every process of the control plane is killed."""
 import inspect
 import os
 from multiprocessing.managers import BaseManager
-from pathlib import Path
 from threading import RLock, Thread
 from typing import Any
 
@@ -13,7 +12,7 @@ from clusters.backends.fake import FakeClusterBackend
 from gateway.backends.base import GatewayBackend, GatewayRowConfig
 from gateway.backends.fake import FakeGateway
 
-SOCKET, KEY = "SLIPWAY_PERF_OUTSIDE", b"outside"
+PORT, KEY = "SLIPWAY_PERF_OUTSIDE", b"outside"
 
 
 class OutsideWorld:
@@ -27,13 +26,16 @@ class OutsideWorld:
         with self.lock:
             return getattr(getattr(self, part), name)(*values, **how)
 
-    def serve(self, socket: Path) -> None:
+    def serve(self) -> int:
+        """Answer other processes from now on; return the port."""
+
         class Serving(BaseManager):
             pass
 
         Serving.register("world", callable=lambda: self)
-        server = Serving(address=str(socket), authkey=KEY).get_server()
+        server = Serving(address=("127.0.0.1", 0), authkey=KEY).get_server()
         Thread(target=server.serve_forever, daemon=True).start()
+        return int(server.address[1])
 
 
 class OutsideClient(BaseManager):
@@ -66,7 +68,7 @@ _worlds: dict[int, Any] = {}
 def _world() -> Any:
     """Connect once in each process: a fork shares no connection."""
     if os.getpid() not in _worlds:
-        client = OutsideClient(address=os.environ[SOCKET], authkey=KEY)
+        client = OutsideClient(address=("127.0.0.1", int(os.environ[PORT])), authkey=KEY)
         client.connect()
         _worlds[os.getpid()] = client.world()  # type: ignore[attr-defined]
     return _worlds[os.getpid()]

@@ -272,6 +272,7 @@ LIVE = {
                     "step_index": 6,
                     "decision": "approve",
                     "by": "bo",
+                    "on_behalf_of": None,
                     "reason": "Evidence is fine",
                     "at": "2026-11-20T08:59:00Z",
                     "plan_hash": "9f2c61f0c7a1c6b7d8e29a40a4a3a4c0f4d7c2f3b9c6d1e0a8b7c6d5e4f3a2b1",

@@ -58,8 +58,11 @@ class ReleaseAction:
         return f"ask-{self.name}-{self.release_id}"
 
 
-def decisions(release: Release, plan: PlanSpec, actor: Actor) -> list[ReleaseAction]:
-    """Approve and reject, while the release waits for a word that this person has the right to say."""
+def decisions(release: Release, plan: PlanSpec, actor: Actor, *, others: int = 0) -> list[ReleaseAction]:
+    """Approve and reject, while the release waits for a word that this person has the right to say.
+
+    `others`: how many more people must approve after this one.
+    """
     if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
         return []
     if not may_decide(release, plan, actor):
@@ -76,7 +79,7 @@ def decisions(release: Release, plan: PlanSpec, actor: Actor) -> list[ReleaseAct
         placeholder=_("Reason"),
     )
     is_another = must_be_another(release, plan, actor) or must_be_named(release, actor)
-    return [*([] if is_another else [_approve(release, plan)]), reject]
+    return [*([] if is_another else [_approve(release, plan, others)]), reject]
 
 
 def may_decide(release: Release, plan: PlanSpec, actor: Actor) -> bool:
@@ -249,7 +252,14 @@ def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[R
     ]
 
 
-def _approve(release: Release, plan: PlanSpec) -> ReleaseAction:
+def _approve(release: Release, plan: PlanSpec, others: int) -> ReleaseAction:
+    says = _("The release continues with its plan:")
+    if others > 0:
+        says = ngettext(
+            "%(people)s more person must approve after you. Then:",
+            "%(people)s more people must approve after you. Then:",
+            others,
+        ) % {"people": others}
     return ReleaseAction(
         release.pk,
         "approve",
@@ -258,7 +268,7 @@ def _approve(release: Release, plan: PlanSpec) -> ReleaseAction:
         "good",
         title=_("Approve %(version)s for %(service)s?")
         % {"version": release.version, "service": release.service},
-        says=_("The release continues with its plan:"),
+        says=says,
         confirm=_("Approve"),
         consequences=if_approved(release, plan),
         placeholder=_("Reason for approval"),

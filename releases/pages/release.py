@@ -148,7 +148,8 @@ class ReleasePage:
     def decisions(self) -> list[actions.ReleaseAction]:
         if self.word or self.has_approved:
             return []
-        return actions.decisions(self.release, self.plan, self._actor)
+        others = self.waiting.people - len(self.given) - 1 if self.waiting else 0
+        return actions.decisions(self.release, self.plan, self._actor, others=others)
 
     @cached_property
     def on_timeout(self) -> str:

@@ -134,6 +134,11 @@ class ApprovalStep(StepSpec):
 
     @property
     def _by(self) -> str:
+        if self.people > 1:
+            words = {"people": self.people}
+            if self.role == "admin":
+                return _("by %(people)s admins") % words
+            return _("by %(people)s approvers") % words
         return _("by an admin") if self.role == "admin" else _("by an approver")
 
     def executor(self) -> "ApprovalExecutor":

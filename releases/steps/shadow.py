@@ -75,8 +75,8 @@ class ShadowStep(ComparisonStep):
         default="fail",
         title=gettext_noop("If inconclusive"),
         description=gettext_noop(
-            "With fewer than 20 pairs: ask = go on to the next approval; fail = end the release; continue = "
-            "go on."
+            "With fewer than 20 pairs, or too few to judge refusals: ask = go on to the next approval; fail "
+            "= end the release; continue = go on."
         ),
     )
     start = {"percent": 10, "seconds": 300}
@@ -209,4 +209,6 @@ class ShadowExecutor(Executor[ShadowStep]):
         progress |= found
         if fault is None:
             return self.go_on(row, note=told, detail=progress)
+        if "needed" in found and self.spec.on_too_few != "fail":
+            return self.go_on(row, note=fault + told, detail=progress)
         return halt(row, fault + told, kind=Halt.FAIL, save={"progress": progress})

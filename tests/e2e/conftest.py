@@ -44,15 +44,18 @@ SWIFT: dict[str, Any] = {
 }
 
 
-def write_version(directory: Path, *, seed: int, serving: dict[str, Any] | None = None) -> Path:
-    """A directory in Hugging Face layout; its weights are noise, which the echo engine does not mind."""
+def write_version(directory: Path, *, seed: int, **settings: dict[str, Any]) -> Path:
+    """A directory in Hugging Face layout; its weights are noise, which the echo engine does not mind.
+
+    `settings`: what its `slipway.json` says.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     weights = np.random.default_rng(seed).normal(size=(64, 64)).astype(np.float32)
     save_file({"model.embed_tokens.weight": weights}, directory / "model.safetensors")
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64}
     (directory / "config.json").write_text(json.dumps(config))
-    if serving is not None:
-        (directory / "slipway.json").write_text(json.dumps({"serving": serving}))
+    if settings:
+        (directory / "slipway.json").write_text(json.dumps(settings))
     return directory
 
 

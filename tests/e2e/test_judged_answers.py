@@ -2,27 +2,30 @@
 
 import pytest
 
-from slipway.client import at
-from tests.e2e.conftest import MODEL, Scene, Traffic
+from slipway.client import Document, at
+from tests.e2e.conftest import MODEL, SWIFT, Scene, Traffic
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
-DEPLOY = {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 120}
-PROMOTE = {"kind": "promote"}
+STEPS = SWIFT["steps"]
 
 
-def test_a_shadow_shows_the_approver_pairs_of_answers_and_no_client_gets_the_candidates(
-    scene: Scene, traffic: Traffic
-) -> None:
-    scene.push("wordy", seed=11, serving={"tokens": 3})
-    steps = [
-        DEPLOY,
-        {"kind": "shadow", "percent": 50, "seconds": 10},
-        {"kind": "approval", "timeout_seconds": 600},
-        PROMOTE,
-    ]
+def kinds(scene: Scene, release: Document) -> dict[str, str]:
+    """Return the state of each step by its kind."""
+    return {step["kind"]: step["state"] for step in scene.admin.get(at("releases", release["id"]))["steps"]}
+
+
+def test_a_shadow_shows_the_approver_pairs_of_answers(scene: Scene, traffic: Traffic) -> None:
+    scene.push("wordy", seed=11, engines={"echo": {"tokens": 3}})
+    steps = [*STEPS[:3], {"kind": "shadow", "percent": 50, "seconds": 10}, *STEPS[3:]]
     scene.admin.create(at("plans"), {"name": "shadowed", "body": {"steps": steps}})
-    release = scene.wait_for(scene.release("wordy", plan="shadowed"), "waiting_approval", "failed")
+    release = scene.release("wordy", plan="shadowed")
+    eventually(lambda: kinds(scene, release)["shadow"] != "pending", seconds=120)
+    traffic.answers.clear()
+    while kinds(scene, release)["shadow"] == "running":
+        assert f"{MODEL}:wordy" not in traffic.answers
+    release = scene.wait_for(release, "waiting_approval", "failed")
     assert release["state"] == "waiting_approval", release["outcome"]
     found = next(step for step in release["steps"] if step["kind"] == "shadow")["detail"]
     assert found["items"] >= 20
@@ -31,13 +34,12 @@ def test_a_shadow_shows_the_approver_pairs_of_answers_and_no_client_gets_the_can
     assert found["samples"][0]["prompt"] == "say something"
     assert found["samples"][0]["stable"].split() == ["say", "something"]
     assert found["samples"][0]["candidate"].split() == ["say", "something", "say"]
-    assert f"{MODEL}:wordy" not in traffic.answers
     assert traffic.failures == []
 
 
 def test_a_candidate_whose_answers_are_cut_off_is_rolled_back(scene: Scene, traffic: Traffic) -> None:
-    scene.push("endless", seed=12, serving={"tokens": 6})
-    steps = [DEPLOY, {"kind": "weight", "percent": 50}, {"kind": "hold", "seconds": 300}, PROMOTE]
+    scene.push("endless", seed=12, engines={"echo": {"tokens": 6}})
+    steps = [step | ({"seconds": 300} if step["kind"] == "hold" else {}) for step in STEPS]
     plan = {"steps": steps, "judge": {"indicators": {"truncated": {}}}}
     scene.admin.create(at("plans"), {"name": "whole", "body": plan})
     release = scene.wait_for(scene.release("endless", plan="whole"), "rolled_back", "failed", "promoted")

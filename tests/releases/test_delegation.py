@@ -17,7 +17,7 @@ from releases.services.approval import approve
 from releases.services.delegation import delegate_approvals, end_delegation
 from releases.services.policy import set_team_policy
 from releases.states import ReleaseState as S
-from tests.cast import SYSTEM, client_of
+from tests.cast import SYSTEM, api, client_of
 from tests.releases.world import Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -45,6 +45,8 @@ def test_a_delegate_approves_in_the_place_of_who_is_away_and_both_are_named(wait
     approval = approve(waiting.release, actor=cy, reason="Reads well.")
     assert approval.who == "cy (bo)"
     assert AuditRecord.objects.filter(action="release.approve").latest("seq").detail["on_behalf_of"] == "bo"
+    told = api(User.objects.get(username="ada")).get(f"releases/{waiting.release.pk}/").json()["approvals"]
+    assert [(one["by"], one["on_behalf_of"]) for one in told] == [("cy", "bo")]
     waiting.run_until_state(S.PROMOTED)
     end_delegation(row, actor=waiting.approver)
     assert not waiting_for(cy).exists()

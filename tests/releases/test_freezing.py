@@ -17,6 +17,7 @@ from releases.models import Release
 from releases.services.freezing import override_freeze, resume_automation
 from releases.services.release import resume, rollback, start_release
 from releases.states import ReleaseState
+from tests.releases.browsing import as_person, text_of
 from tests.releases.world import Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -138,6 +139,9 @@ def test_a_start_in_spite_of_a_stop_takes_the_right_to_override(scene: Scene) ->
         actor=admin(scene), service=scene.service, version=scene.v2, override="It mends the tokenizer."
     )
     assert release.freeze_override == "It mends the tokenizer."
+    page = text_of(as_person("bo", scene), f"/releases/{release.pk}/")
+    assert "Freeze overridden" in page
+    assert "It mends the tokenizer." in page
 
 
 def test_after_a_rollback_by_hand_nothing_is_released_by_itself_until_a_person_resumes(scene: Scene) -> None:

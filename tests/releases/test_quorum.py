@@ -15,6 +15,7 @@ from releases.services.plan import save_plan
 from releases.services.policy import set_team_policy
 from releases.states import ReleaseState
 from tests.cast import SYSTEM, client_of
+from tests.releases.browsing import as_person, text_of
 from tests.releases.world import SWIFT, Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -79,8 +80,9 @@ def test_nobody_decides_twice(waiting_for_two: Scene) -> None:
 def test_the_page_says_how_many_have_approved_and_asks_the_others(waiting_for_two: Scene) -> None:
     scene = waiting_for_two
     another(scene, "cy")
-    approve(scene.release, actor=scene.approver, reason="Reads well.")
     address = f"/releases/{scene.release.pk}/"
+    assert "1 more person must approve after you" in text_of(as_person("bo", scene), address)
+    approve(scene.release, actor=scene.approver, reason="Reads well.")
     of_bo = client_of(User.objects.get(username="bo")).get(address).content.decode()
     of_cy = client_of(User.objects.get(username="cy")).get(address).content.decode()
     assert "1 of 2 people have approved" in of_bo

@@ -121,6 +121,15 @@ def test_without_enough_pairs_it_fails_or_goes_on_as_the_plan_says(
     assert "0 were answered by both" in scene.run_until_state(S.PROMOTED).steps.get(index=1).detail["note"]
 
 
+def test_too_few_pairs_to_judge_refusals_fail_it_or_not_as_the_plan_says(
+    scene: Scene, shadowed: Callable[..., Release]
+) -> None:
+    shadowed(lambda one: said(f"It is {one} apples", has_failed=one % 25 == 24), on_too_few="continue")
+    found = scene.run_until_state(S.PROMOTED).steps.get(index=1).detail
+    assert "Too few requests to show that it refuses at most 5.0% more" in found["note"]
+    assert found["needed"] > found["items"]
+
+
 def test_an_abort_ends_the_copies_and_the_keeping(scene: Scene, shadowed: Callable[..., Release]) -> None:
     shadowed(lambda one: said("x"))
     scene.run_until(lambda: bool(key_of(scene)))

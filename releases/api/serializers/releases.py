@@ -89,6 +89,12 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     step_index = serializers.IntegerField()
     decision = serializers.ChoiceField(choices=ApprovalDecision.choices)
     by = serializers.CharField(source="by.username")
+    on_behalf_of = serializers.CharField(
+        source="on_behalf_of.username",
+        default=None,
+        allow_null=True,
+        help_text="Who is away and has delegated it to that person.",
+    )
     reason = serializers.CharField()
     at = serializers.DateTimeField()
     plan_hash = serializers.CharField()

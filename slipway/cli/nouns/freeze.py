@@ -71,7 +71,9 @@ def add(
 
 
 @app.command("stop")
-@confirmed("Stop all releases? Traffic stays as it is.")
+@confirmed(
+    lambda _context, given: f"Stop all releases of {given['team'] or 'all teams'}? Traffic stays as it is."
+)
 def stop(typer_context: typer.Context, team: Team = "", reason: RequiredReason = "") -> None:
     """Stop the line: no release starts or advances until the stop is ended; rollbacks go on."""
     context = context_of(typer_context)

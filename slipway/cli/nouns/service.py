@@ -59,7 +59,7 @@ FORMER_COLUMNS: Columns = {
     "RELEASE": "release",
     "PLAN": "plan",
     "SKIPS": lambda row: ", ".join(row["skips"]),
-    "SECONDS": "seconds",
+    "SECONDS": lambda row: "" if row["seconds"] is None else f"{row['seconds']:.1f}",
     "REFUSED": "refusal",
 }
 
