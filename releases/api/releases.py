@@ -69,11 +69,9 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
 
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()
-        return (
-            rows
-            if self.action == "list"
-            else rows.prefetch_related("steps", "approvals__by", "approvals__on_behalf_of")
-        )
+        if self.action == "list":
+            return rows
+        return rows.prefetch_related("steps", "approvals__by", "approvals__on_behalf_of")
 
     def create_one(self, given: dict[str, Any]) -> Release:
         service = Service.objects.for_actor(self.actor).filter(name=given["service"]).first()
