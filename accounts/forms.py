@@ -7,13 +7,14 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from accounts import token_presets
-from accounts.models import Team
+from accounts.models import Team, User, WebhookEndpoint
 from accounts.selectors import may_everywhere, rights_held, teams_where
 from accounts.services.tokens import LONGEST, USUAL
-from accounts.states import Right, Role, WebhookFormat
+from accounts.states import LeastSeverity, Right, Role, WebhookFormat
 from common import clock
 from common.actor import Actor
 from common.webhooks import catalogue
@@ -152,7 +153,8 @@ class TokenForm(forms.Form):
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["team"].queryset = teams_where(actor, Right.READ).order_by("name")  # type: ignore[attr-defined]
-        held = rights_held(actor)
+        # Everybody has webhooks of their own, whatever their roles.
+        held = sorted({*rights_held(actor), Right.WEBHOOKS_WRITE}, key=list(Right).index)
         self.presets = token_presets.offered(held)
         self._groups = token_presets.grouped(held)
         scopes: Any = self.fields["scopes"]
@@ -196,6 +198,19 @@ class WebhookForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         help_text=_("None selected: every event but audit.head."),
     )
+    teams = forms.MultipleChoiceField(
+        required=False,
+        label=_("Teams"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Events of these teams only; none selected: of all."),
+    )
+    severity = forms.ChoiceField(
+        required=False,
+        choices=LeastSeverity.choices,
+        initial=LeastSeverity.ANY,
+        label=_("Least severity"),
+        help_text=_("Of alerts and GPU findings; other events have none."),
+    )
     format = forms.ChoiceField(
         required=False,
         choices=WebhookFormat.choices,
@@ -226,15 +241,36 @@ class WebhookForm(forms.Form):
     quiet_zone = forms.CharField(required=False, max_length=64, initial="UTC", label=_("Time zone"))
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, endpoint: WebhookEndpoint | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         events: Any = self.fields["events"]
         events.choices = _events(lambda one: one.name)
+        teams = Team.objects.order_by("name")
+        if endpoint is None or endpoint.team is not None:
+            del self.fields["teams"]
+        elif endpoint.person is not None:
+            self.make_personal(endpoint.person)
+        else:
+            self._offer(teams)
+
+    def make_personal(self, person: User) -> None:
+        """Offer what a person's own webhook may have."""
+        teams = Team.objects.order_by("name")
+        self._offer(teams if person.is_superuser else teams.filter(memberships__user=person))
+        url = self.fields["url"]
+        url.required = False
+        url.help_text = _(
+            "Of a chat or another service. E-mail goes to the address of your account: leave it empty."
+        )
+
+    def _offer(self, teams: QuerySet[Team]) -> None:
+        field: Any = self.fields["teams"]
+        field.choices = [(team.name, team.name) for team in teams]
 
     def clean(self) -> dict[str, Any]:
         """Put the quiet hours together as the service takes them."""
         given: dict[str, Any] = {**(super().clean() or {})}
-        for name in ("format", "language", "digest_minutes"):
+        for name in ("format", "language", "digest_minutes", "severity"):
             if given.get(name) in (None, ""):
                 given[name] = self.get_initial_for_field(self.fields[name], name)
         begin, end, zone = (given.pop(f"quiet_{name}", None) for name in ("from", "until", "zone"))
@@ -265,6 +301,19 @@ class NewWebhookForm(WebhookForm):
             team.required, team.empty_label = False, _("The whole installation")
         else:
             team.empty_label = None
+
+
+class OwnWebhookForm(WebhookForm):
+    revision = None  # type: ignore[assignment]
+    field_order = ("format", "url", "events", "teams", "severity", "description")
+
+    def __init__(self, *args: Any, person: User, **options: Any) -> None:
+        super().__init__(*args, endpoint=WebhookEndpoint(person=person), **options)
+        events: Any = self.fields["events"]
+        events.choices = _events(lambda one: f"{one.name}: {one.description}")
+        self.fields["format"].initial = WebhookFormat.EMAIL
+        self.fields["language"].initial = person.language or "en"
+        self.fields["quiet_zone"].initial = person.time_zone or "UTC"
 
 
 def _sentence(right: Right) -> str:

@@ -82,7 +82,7 @@ TABS = tuple(
         (20, _("API tokens"), "tokens", "key", ""),
         (30, _("People"), "people", "users", ""),
         (40, _("Teams"), "teams", "users-group", ""),
-        (50, _("Webhooks"), "webhooks", "webhook", Right.WEBHOOKS_WRITE),
+        (50, _("Webhooks"), "webhooks", "webhook", ""),
     )
 )
 DESTINATIONS = (
@@ -99,6 +99,13 @@ DESTINATIONS = (
         icon="webhook",
         words="create add notify",
         right=Right.WEBHOOKS_WRITE,
+        is_command=True,
+    ),
+    SearchDestination(
+        title=_("New webhook of your own"),
+        url="/settings/webhooks/+own/",
+        icon="webhook",
+        words="create add notify me e-mail chat notifications",
         is_command=True,
     ),
     SearchDestination(
@@ -180,6 +187,7 @@ CHOICES = (
     ChoiceSet(states.RoleSource),
     ChoiceSet(states.TokenState, badges="token", schema="TokenState"),
     ChoiceSet(states.WebhookFormat, schema="WebhookFormat"),
+    ChoiceSet(states.LeastSeverity, schema="LeastSeverity"),
 )
 MANIFEST = AppManifest(
     alert_checks=ALERT_CHECKS,

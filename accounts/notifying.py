@@ -31,7 +31,7 @@ def notify(
     """Send the events as one message in the endpoint's format and language."""
     message = _together([message_of(event, endpoint.language) for event in events], endpoint.language)
     if endpoint.format == WebhookFormat.EMAIL:
-        return _mail(endpoint.url.removeprefix("mailto:"), message)
+        return _mail(endpoint.destination.removeprefix("mailto:"), message)
     url = endpoint.url
     further: dict[str, str] = {}
     if endpoint.format == WebhookFormat.PAGERDUTY:

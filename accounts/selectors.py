@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
-from accounts.states import RIGHTS, AccountKind, Right
+from accounts.states import OPEN_DELIVERIES, RIGHTS, WEBHOOK_TEST, AccountKind, Right
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
@@ -42,6 +42,14 @@ def team_named(actor: Actor, name: str) -> Team:
     found = teams_where(actor, Right.READ).filter(name=name).first()
     if found is None:
         raise Invalid(fields={"team": [_("There is no such team, or none that you may see.")]})
+    return found
+
+
+def person_named(actor: Actor, username: str) -> User:
+    """Return a person whom the actor may know of. Raises Invalid, which blames the field `person`."""
+    found: User | None = people(actor).filter(username=username).first()
+    if found is None:
+        raise Invalid(fields={"person": [_("There is no such person, or none that you may see.")]})
     return found
 
 
@@ -93,14 +101,49 @@ def rights_held(actor: Actor) -> list[Right]:
     return [right for right in Right if may(actor, right)]
 
 
+def may_for_oneself(actor: Actor, right: Right) -> bool:
+    """Whether the actor may change what is a person's own: a token needs the scope, and no limit to a team or
+    to services."""
+    if actor.token_id is None:
+        return actor.user_id is not None
+    unlimited = ApiToken.objects.filter(pk=actor.token_id, team=None, services=[])
+    return right in (actor.scopes or ()) and unlimited.exists()
+
+
 def webhooks(actor: Actor, right: Right = Right.WEBHOOKS_WRITE) -> QuerySet[WebhookEndpoint]:
-    """The endpoints of the teams in which the actor has the right; all of them for administrators."""
-    found = WebhookEndpoint.objects.select_related("team")
-    return found if may_everywhere(actor, right) else found.filter(team__in=teams_where(actor, right))
+    """The actor's own endpoints and those of the teams in which it has the right; all of them for
+    administrators."""
+    found = WebhookEndpoint.objects.select_related("team", "person")
+    if may_everywhere(actor, right):
+        return found
+    theirs = Q(team__in=teams_where(actor, right))
+    if may_for_oneself(actor, Right.WEBHOOKS_WRITE):
+        theirs |= Q(person_id=actor.user_id)
+    return found.filter(theirs)
+
+
+def listeners(team_id: int | None) -> QuerySet[User]:
+    """Return who may hear of a team's events: its members, and administrators; None: administrators alone."""
+    known = Q(is_superuser=True)
+    if team_id is not None:
+        known |= Q(pk__in=Membership.objects.filter(team_id=team_id).values("user"))
+    return User.objects.filter(known, is_active=True, suspended_at=None)
 
 
 def deliveries(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
-    return WebhookDelivery.objects.filter(endpoint=endpoint).select_related("endpoint__team", "event")
+    found = WebhookDelivery.objects.filter(endpoint=endpoint)
+    return found.select_related("endpoint__team", "endpoint__person", "event")
+
+
+def withdrawn_deliveries(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
+    """Return what waits for a person who may not hear of it any more, who has left its team."""
+    waiting = WebhookDelivery.objects.filter(endpoint=endpoint, state__in=OPEN_DELIVERIES)
+    if (person := endpoint.person) is None or (person.works and person.is_superuser):
+        return waiting.none()
+    if not person.works:
+        return waiting
+    theirs = Membership.objects.filter(user=person).values("team")
+    return waiting.exclude(event__team__in=theirs).exclude(event__type=WEBHOOK_TEST)
 
 
 def people_with(right: Right, team: Team | int) -> QuerySet[User]:

@@ -60,6 +60,8 @@ class DeliveryState(TextChoices):
     GIVEN_UP = "given_up", _("Given up")
 
 
+WEBHOOK_TEST = "webhook.test"
+"""What the test button sends."""
 AUDIT_HEAD = "audit.head"
 ONLY_BY_NAME = frozenset({AUDIT_HEAD})
 """Events that come as often as a clock ticks: only endpoints that name them are told."""
@@ -74,6 +76,21 @@ MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
     for kind in (AccountKind.MACHINE, AccountKind.DIRECTORY)
 }
 """What accounts of these kinds may do, everywhere, by their tokens; they are in no team."""
+
+
+class LeastSeverity(TextChoices):
+    """Which alerts and GPU findings an endpoint is sent; other events have no severity."""
+
+    ANY = "any", _("Any")
+    WARNING = "warning", _("Warning and worse")
+    CRITICAL = "critical", _("Critical only")
+
+
+SEVERITIES_FROM: Mapping[str, tuple[str, ...]] = {
+    LeastSeverity.ANY: ("info", "warning", "critical", "fatal"),
+    LeastSeverity.WARNING: ("warning", "critical", "fatal"),
+    LeastSeverity.CRITICAL: ("critical", "fatal"),
+}
 
 
 class WebhookFormat(TextChoices):

@@ -35,6 +35,7 @@ urlpatterns = [
     path("settings/teams/<str:name>/delete/", teams.delete_team, name="delete-team"),
     path("settings/webhooks/", webhooks.webhook_list, name="webhooks"),
     path("settings/webhooks/+new/", webhooks.new_webhook, name="new-webhook"),
+    path("settings/webhooks/+own/", webhooks.new_own_webhook, name="new-own-webhook"),
     path("settings/webhooks/<int:pk>/", webhooks.webhook, name="webhook"),
     path("settings/webhooks/<int:pk>/test/", webhooks.test, name="test-webhook"),
     path("settings/webhooks/<int:pk>/rotate/", webhooks.rotate, name="rotate-webhook"),

@@ -92,9 +92,12 @@ AUDIT_VERDICT = {
 WEBHOOK = {
     "id": 3,
     "team": "vision",
+    "person": None,
     "url": "https://hooks.example.org/slipway",
     "description": "Tells the channel #releases.",
     "events": ["release.ended", "release.waiting_approval"],
+    "teams": [],
+    "severity": "any",
     "format": "standard",
     "language": "en",
     "quiet_hours": None,

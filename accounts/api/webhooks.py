@@ -1,7 +1,7 @@
 """Webhooks: endpoints that hear of events, and what was sent to them."""
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from django.conf import settings
@@ -21,7 +21,7 @@ from accounts.filters import DeliveryFilter
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import rights, webhooks
 from accounts.services.webhooks import IssuedWebhook
-from accounts.states import DeliveryState, Right, WebhookFormat
+from accounts.states import DeliveryState, LeastSeverity, Right, WebhookFormat
 from common.api.examples import example
 from common.api.views import (
     CreateEndpoint,
@@ -33,6 +33,8 @@ from common.api.views import (
 )
 from common.audit import MAX_REASON
 
+TEAMS = "Names of the teams whose events alone it receives; empty: all. Not for a team's webhook."
+SEVERITY = "Least severity of alerts and GPU findings; other events have none."
 WANTED = "Event types, see docs/WEBHOOKS.md; empty: all, future ones included."
 
 
@@ -50,8 +52,17 @@ class QuietHoursSerializer(serializers.Serializer[Any]):
 @example(examples.WEBHOOK)
 class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
     team = serializers.CharField(
-        source="team.name", default=None, allow_null=True, help_text="null: receives the events of all teams."
+        source="team.name", default=None, allow_null=True, help_text="null: a person's or the installation's."
     )
+    person = serializers.CharField(
+        source="person.username",
+        default=None,
+        allow_null=True,
+        help_text="Whose own it is: it receives the events of their teams.",
+    )
+    url = serializers.CharField(source="destination")
+    teams = serializers.ListField(child=serializers.CharField(), help_text=TEAMS)
+    severity = serializers.ChoiceField(LeastSeverity.choices, help_text=SEVERITY)
     events = serializers.ListField(child=serializers.CharField(), help_text=WANTED)
     disabled_why = serializers.CharField(help_text="Empty while it is enabled.")
     failing_since = serializers.DateTimeField(allow_null=True, help_text="Failing since; null: not failing.")
@@ -69,9 +80,12 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
         fields: tuple[str, ...] = (
             "id",
             "team",
+            "person",
             "url",
             "description",
             "events",
+            "teams",
+            "severity",
             "format",
             "language",
             "quiet_hours",
@@ -99,6 +113,10 @@ class _WebhookFields(serializers.Serializer[Any]):
     events = serializers.ListField(
         child=serializers.CharField(max_length=60), required=False, help_text=WANTED
     )
+    teams = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, max_length=100, help_text=TEAMS
+    )
+    severity = serializers.ChoiceField(LeastSeverity.choices, required=False, help_text=SEVERITY)
     format = serializers.ChoiceField(
         WebhookFormat.choices, required=False, help_text="Whose messages the receiver takes."
     )
@@ -110,7 +128,13 @@ class _WebhookFields(serializers.Serializer[Any]):
 @example(examples.NEW_WEBHOOK)
 class NewWebhookSerializer(_WebhookFields):
     url = serializers.CharField(
-        max_length=2000, help_text="https, on the public internet; of e-mail `mailto:ops@example.org`."
+        max_length=2000,
+        required=False,
+        help_text="https, on the public internet; of e-mail `mailto:ops@example.org`. "
+        "Left out of a person's own, e-mail goes to their account's address.",
+    )
+    person = serializers.CharField(
+        max_length=150, required=False, help_text="Your username: a webhook of your own."
     )
     team = serializers.CharField(
         max_length=63,
@@ -121,7 +145,7 @@ class NewWebhookSerializer(_WebhookFields):
 
 @example(examples.WEBHOOK_CHANGE)
 class WebhookChangeSerializer(_WebhookFields):
-    url = serializers.CharField(max_length=2000, required=False)
+    url = serializers.CharField(max_length=2000, required=False, allow_blank=True)
     enabled = serializers.BooleanField(required=False)
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
@@ -172,7 +196,7 @@ class DeliveryDetailSerializer(DeliverySerializer):
 
 
 class Webhooks(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
-    """Endpoints that are told of a team's events, or of the whole installation's."""
+    """Endpoints that are told of events: of a team, of your teams, or of the whole installation."""
 
     queryset = WebhookEndpoint.objects.all()
     serializer_class = WebhookSerializer
@@ -189,12 +213,8 @@ class Webhooks(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, D
     sort = ("-created_at", "url")
     search_fields = ("url", "description")
     filterset_fields = ("enabled",)
-    needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "destroy", "rotate_secret", "test"), Right.WEBHOOKS_WRITE
-    )
 
     def visible(self, rows: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
-        rights.require(self.actor, Right.WEBHOOKS_WRITE)
         return selectors.webhooks(self.actor)
 
     def get_object(self) -> WebhookEndpoint:
@@ -203,6 +223,8 @@ class Webhooks(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, D
     def create_one(self, given: dict[str, Any]) -> WebhookEndpoint:
         if "team" in given:
             given["team"] = selectors.team_named(self.actor, given["team"])
+        if "person" in given:
+            given["person"] = selectors.person_named(self.actor, given["person"])
         return _with_secret(webhooks.create_webhook(actor=self.actor, **given))
 
     def change_one(
@@ -244,7 +266,6 @@ class Deliveries(ListEndpoint, RetrieveEndpoint):
     lookup_value_converter = "int"
     sort = ("-created_at",)
     filterset_class = DeliveryFilter
-    needs: ClassVar = {"replay": Right.WEBHOOKS_WRITE}
 
     @cached_property
     def endpoint(self) -> WebhookEndpoint:
@@ -262,9 +283,10 @@ class Deliveries(ListEndpoint, RetrieveEndpoint):
 
 
 def _endpoint(view: Endpoint, pk: int) -> WebhookEndpoint:
-    """Return an endpoint of a team whose webhooks the actor may see."""
+    """Return the actor's own endpoint, or one of a team whose webhooks it may see."""
     endpoint = get_object_or_404(selectors.webhooks(view.actor, Right.READ), pk=pk)
-    rights.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    if endpoint.person_id is None or endpoint.person_id != view.actor.user_id:
+        rights.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
     return endpoint
 
 

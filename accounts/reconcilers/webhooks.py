@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import F
+from django.db.models import F, Q
 
-from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts import selectors
+from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.notifying import notify
 from accounts.services import webhooks
-from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, WebhookFormat
+from accounts.states import OPEN_DELIVERIES, WEBHOOK_TEST, DeliveryState, Right, WebhookFormat
 from common import clock
 from common.actor import Actor
 from common.audit import record
@@ -27,6 +28,7 @@ from common.reconcile import (
     StepOutcome,
     kernel,
     lane_at,
+    proceed,
     rest,
     wait,
 )
@@ -61,8 +63,7 @@ class WriteDeliveries(Step[WebhookEvent]):
         payload = known.build(row.ids)
         if payload is None:
             return None
-        endpoints = WebhookEndpoint.objects.filter(enabled=True)
-        to = [one for one in endpoints if one.wants(row.type) and one.team_id in (None, payload.team_id)]
+        to = _receivers(row, payload)
         return AddressedPayload(payload, to) if to else None
 
     def settle(self, row: WebhookEvent, seen: AddressedPayload | None, now: datetime) -> StepOutcome:
@@ -77,9 +78,19 @@ class WriteDeliveries(Step[WebhookEvent]):
                 for endpoint in awake
             )
 
-        return rest(
-            save={"body": webhooks.written_out(row.type, row.occurred_at, seen.payload.data)}, write=hand_out
-        )
+        body = webhooks.written_out(row.type, row.occurred_at, seen.payload.data)
+        return rest(save={"body": body, "team_id": seen.payload.team_id}, write=hand_out)
+
+
+def _receivers(row: WebhookEvent, payload: EventPayload) -> list[WebhookEndpoint]:
+    """Return the endpoints whose owners the event concerns and whose rules choose it."""
+    owners = Q(team=None, person=None) | Q(person__in=selectors.listeners(payload.team_id))
+    if (team := Team.objects.filter(pk=payload.team_id or 0).first()) is not None:
+        owners |= Q(team=team)
+    documents = (value for value in payload.data.values() if isinstance(value, Mapping))
+    severity = next((str(one["severity"]) for one in documents if one.get("severity")), "")
+    endpoints = WebhookEndpoint.objects.filter(owners, enabled=True)
+    return [one for one in endpoints if one.wants(row.type, team=str(team or ""), severity=severity)]
 
 
 def _first_try_at(endpoint: WebhookEndpoint, now: datetime) -> datetime:
@@ -219,6 +230,17 @@ class AwaitDelivery(Step[WebhookEndpoint]):
         return wait(max(self.until - now, timedelta(milliseconds=10)))
 
 
+class WithdrawDeliveries(Step[WebhookEndpoint]):
+    """Give up what a person's endpoint waits to send and the person may not hear of any more."""
+
+    name = "withdraw"
+
+    def settle(self, row: WebhookEndpoint, seen: Any, now: datetime) -> StepOutcome:
+        why = "The person is no longer in the team of this event."
+        beyond = selectors.withdrawn_deliveries(row)
+        return proceed(write=lambda: webhooks.give_up(beyond, why=why, now=now))
+
+
 class EndpointReconciler(Reconciler[WebhookEndpoint]):
     model = WebhookEndpoint
     right = Right.WEBHOOKS_WRITE
@@ -229,10 +251,12 @@ class EndpointReconciler(Reconciler[WebhookEndpoint]):
     def next_step(self, row: WebhookEndpoint, now: datetime) -> Step[WebhookEndpoint] | None:
         if not row.enabled:
             return None
+        if row.person_id is not None and selectors.withdrawn_deliveries(row).exists():
+            return WithdrawDeliveries()
         waiting = WebhookDelivery.objects.filter(endpoint=row, state__in=OPEN_DELIVERIES)
         in_turn = waiting.select_related("event").order_by("due_at", "pk")
         # A person waits for what comes of a test: neither the queue nor a pause keeps its first try back.
-        if test := in_turn.filter(event__type=webhooks.TEST, tries=0).first():
+        if test := in_turn.filter(event__type=WEBHOOK_TEST, tries=0).first():
             return SendDelivery(test)
         if (first := in_turn.first()) is None:
             return None

@@ -1,6 +1,6 @@
 """Webhooks: who is sent what, its secret, tests and replays. `accounts.reconcilers` sends."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -13,9 +13,11 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.services.rights import require_for_owner
-from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, WebhookFormat
+from accounts import selectors
+from accounts.errors import OutOfScope
+from accounts.models import Team, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.services.rights import require_everywhere, require_for_owner
+from accounts.states import OPEN_DELIVERIES, WEBHOOK_TEST, DeliveryState, LeastSeverity, Right, WebhookFormat
 from common import clock, events
 from common.actor import Actor
 from common.audit import record
@@ -27,13 +29,25 @@ from common.webhooks.destination import AllowedHosts, parse
 from common.webhooks.sending import DeliveryResponse, post
 
 PURPOSE = "webhook"
-TEST = "webhook.test"
 DISABLED = "webhook.disabled"
 BOTH_SECRETS_FOR = timedelta(hours=24)
 CHANGEABLE = frozenset(
-    {"url", "description", "events", "enabled", "format", "language", "quiet_hours", "digest_minutes"}
+    {
+        "url",
+        "description",
+        "events",
+        "teams",
+        "severity",
+        "enabled",
+        "format",
+        "language",
+        "quiet_hours",
+        "digest_minutes",
+    }
 )
 LONGEST_DIGEST = 1_440
+OWN_MAIL = "mailto:"
+"""The URL of a person's endpoint for e-mail: it goes to the address of the account."""
 
 
 class IssuedWebhook(NamedTuple):
@@ -60,19 +74,26 @@ def announce(event_type: str, **ids: Any) -> None:
 def create_webhook(
     *,
     actor: Actor,
-    url: str,
+    url: str = "",
     team: Team | None = None,
+    person: User | None = None,
     events: Collection[str] = (),
     description: str = "",
     **options: Any,
 ) -> IssuedWebhook:
-    """Create a webhook; one without a team gets all events. `options`: `format`, `language`, `quiet_hours`,
-    `digest_minutes`. Raises NotAllowed, Invalid."""
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, team)
+    """Create a webhook of a team, of a person or of the whole installation. `options`: `teams`, `severity`,
+    `format`, `language`, `quiet_hours`, `digest_minutes`. Raises NotAllowed, Invalid."""
+    endpoint = WebhookEndpoint(team=team, person=person)
+    if team and person:
+        raise Invalid(fields={"person": [_("Name a team or a person, not both.")]})
+    _require(actor, endpoint)
+    if person is not None and not person.is_person:
+        raise Invalid(fields={"person": [_("Only people have webhooks of their own.")]})
     secret = signing.new_secret()
     endpoint = WebhookEndpoint(
         team=team,
-        url=url,
+        person=person,
+        url=_plain_address(person, url, options.get("format", "")),
         description=description.strip(),
         events=sorted(set(events)),
         sealed_secret=seal(secret, purpose=PURPOSE),
@@ -91,12 +112,19 @@ def change_webhook(
 ) -> WebhookEndpoint:
     """Change what is CHANGEABLE; enabling forgets its failures, disabling gives up
     what was still to be sent. Raises NotAllowed, Stale, Invalid."""
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    _require(actor, endpoint)
     if unknown := sorted(set(changes) - CHANGEABLE):
         raise Invalid(fields={name: [_("This cannot be changed.")] for name in unknown})
     if "events" in changes:
         changes["events"] = sorted(set(changes["events"]))
-    changed = WebhookEndpoint(**{name: getattr(endpoint, name) for name in CHANGEABLE} | changes)
+    if "teams" in changes:
+        changes["teams"] = sorted(set(changes["teams"]))
+    if changes.keys() & {"url", "format"}:
+        own_format, url = changes.get("format", endpoint.format), changes.get("url", "")
+        if plain := _plain_address(endpoint.person, url, own_format):
+            changes["url"] = plain
+    kept = {name: getattr(endpoint, name) for name in ("team", "person", *CHANGEABLE)}
+    changed = WebhookEndpoint(**kept | changes)
     _validate(changed, fields=set(changes))
     was_enabled = endpoint.enabled
     columns = dict(changes)
@@ -122,7 +150,7 @@ def delete_webhook(
     *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = ""
 ) -> None:
     """Delete an endpoint with its history. Raises NotAllowed, Stale."""
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    _require(actor, endpoint)
     with transaction.atomic():
         endpoint.change(expected=expected)
         _record(actor, "webhook.delete", endpoint, reason=reason, detail=_shown(endpoint))
@@ -131,7 +159,7 @@ def delete_webhook(
 
 def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: str = "") -> IssuedWebhook:
     """A new secret; for a day what is sent carries the former one's signature, too. Raises NotAllowed."""
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    _require(actor, endpoint)
     secret = signing.new_secret()
     with transaction.atomic():
         endpoint.change(
@@ -145,13 +173,17 @@ def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: st
 
 def send_test(*, actor: Actor, endpoint: WebhookEndpoint) -> WebhookDelivery:
     """Send a `webhook.test` now, whatever it wants. Raises NotAllowed, Conflict while it is disabled."""
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    _require(actor, endpoint)
     now = clock.now()
     data = {"webhook_id": endpoint.pk, "by": actor.name}
     with transaction.atomic():
         _hurry(endpoint)
         event = WebhookEvent.objects.create(
-            key=_new_key(), type=TEST, ids=data, occurred_at=now, body=written_out(TEST, now, data)
+            key=_new_key(),
+            type=WEBHOOK_TEST,
+            ids=data,
+            occurred_at=now,
+            body=written_out(WEBHOOK_TEST, now, data),
         )
         delivery = WebhookDelivery.objects.create(endpoint=endpoint, event=event, due_at=now)
         _record(actor, "webhook.test", endpoint)
@@ -164,7 +196,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
     Raises NotAllowed, Conflict while it is still on its way or its endpoint is disabled.
     """
     endpoint = delivery.endpoint
-    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    _require(actor, endpoint)
     with transaction.atomic():
         _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
@@ -196,7 +228,11 @@ def signed_post(
 
 def give_up_open(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
     """Give up open deliveries with a reason, inside the transaction that disables the endpoint."""
-    for delivery in WebhookDelivery.objects.filter(endpoint=endpoint, state__in=OPEN_DELIVERIES):
+    give_up(WebhookDelivery.objects.filter(endpoint=endpoint, state__in=OPEN_DELIVERIES), why=why, now=now)
+
+
+def give_up(deliveries: Iterable[WebhookDelivery], *, why: str, now: datetime) -> None:
+    for delivery in list(deliveries):
         entry = {"at": now.isoformat(), "status": None, "milliseconds": 0, "answer": "", "error": why}
         WebhookDelivery.objects.filter(pk=delivery.pk).update(
             state=DeliveryState.GIVEN_UP, history=[*delivery.history, entry]
@@ -207,6 +243,28 @@ def written_out(event_type: str, occurred_at: datetime, data: Mapping[str, Any])
     """The body of an event, as JSON."""
     said = {"type": event_type, "timestamp": occurred_at.isoformat(), "data": dict(data)}
     return orjson.dumps(said, default=str).decode()
+
+
+def _require(actor: Actor, endpoint: WebhookEndpoint) -> None:
+    """Require the right over a team's endpoint or the installation's; a person's own is theirs, and
+    administrators'. Raises NotAllowed, OutOfScope."""
+    if endpoint.person_id is None:
+        require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    elif endpoint.person_id != actor.user_id:
+        require_everywhere(actor, Right.WEBHOOKS_WRITE)
+    elif not selectors.may_for_oneself(actor, Right.WEBHOOKS_WRITE):
+        raise OutOfScope(
+            _(
+                "This token may not change webhooks of its owner. Use one that has the scope webhooks.write "
+                "and is not limited to a team or to services."
+            )
+        )
+
+
+def _plain_address(person: User | None, url: str, message_format: str) -> str:
+    """Return the URL as it is kept: that of a person's e-mail names no address but the account's."""
+    is_own = person is not None and message_format == WebhookFormat.EMAIL
+    return OWN_MAIL if is_own and url in ("", f"mailto:{person.email}") else url  # type: ignore[union-attr]
 
 
 def _hurry(endpoint: WebhookEndpoint) -> None:
@@ -220,6 +278,10 @@ def _validate(endpoint: WebhookEndpoint, *, fields: Collection[str] = CHANGEABLE
     faults: dict[str, list[str]] = {}
     if {"url", "format"} & set(fields):
         faults |= _faults_of_address(endpoint)
+    if "teams" in fields and (wrong := _faults_of_teams(endpoint)):
+        faults["teams"] = [wrong]
+    if endpoint.severity not in LeastSeverity.values:
+        faults["severity"] = [_("Choose one of: %(known)s.") % {"known": ", ".join(LeastSeverity.values)}]
     if endpoint.format not in WebhookFormat.values:
         faults["format"] = [_("Choose one of: %(known)s.") % {"known": ", ".join(WebhookFormat.values)}]
     if endpoint.language not in dict(settings.LANGUAGES):
@@ -251,15 +313,35 @@ def _faults_of_address(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
         except Invalid as error:
             return error.fields
         return {}
+    if endpoint.person is not None and not endpoint.person.email:
+        return {"format": [_("Your account has no e-mail address. Set it under Account first.")]}
+    if endpoint.person is not None and endpoint.url != OWN_MAIL:
+        return {"url": [_("E-mail goes to the address of your account. Leave the URL empty.")]}
+    if endpoint.person is not None:
+        return _faults_of_mail()
     try:
         validate_email(endpoint.url.removeprefix("mailto:"))
     except ValidationError:
         return {"url": [_("Give an e-mail address such as mailto:oncall@example.org.")]}
     if not endpoint.url.startswith("mailto:"):
         return {"url": [_("Give an e-mail address such as mailto:oncall@example.org.")]}
-    if not settings.SLIPWAY_SMTP_URL:
-        return {"format": [_("No mail server is set: SLIPWAY_SMTP_URL names it.")]}
-    return {}
+    return _faults_of_mail()
+
+
+def _faults_of_mail() -> dict[str, list[str]]:
+    if settings.SLIPWAY_SMTP_URL:
+        return {}
+    return {"format": [_("No mail server is set: SLIPWAY_SMTP_URL names it.")]}
+
+
+def _faults_of_teams(endpoint: WebhookEndpoint) -> str:
+    if endpoint.teams and endpoint.team is not None:
+        return _("A team's webhook is sent that team's events alone. Leave this empty.")
+    known = Team.objects.all()
+    if endpoint.person is not None and not endpoint.person.is_superuser:
+        known = known.filter(memberships__user=endpoint.person)
+    unknown = sorted(set(endpoint.teams) - set(known.values_list("name", flat=True)))
+    return _("No such teams, or not yours: %(unknown)s.") % {"unknown": ", ".join(unknown)} if unknown else ""
 
 
 def _is_window(quiet_hours: Any) -> bool:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from accounts import actors
 from accounts.forms import OwnAccountForm
-from accounts.models import Membership, User
+from accounts.models import Membership, User, WebhookEndpoint
 from accounts.services import people
 from accounts.states import RIGHTS, Right, Role
 from common.errors import SlipwayError
@@ -38,6 +38,7 @@ def account(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "account": user,
+        "own_webhooks": WebhookEndpoint.objects.filter(person=user).select_related("person"),
         "memberships": [
             (one, [right.label for right in Right if right in RIGHTS[Role(one.role)]]) for one in memberships
         ],

@@ -1,6 +1,7 @@
 """Webhooks: who is told of what, what was sent, and what came of it."""
 
 from datetime import datetime
+from typing import cast
 
 import orjson
 from django.core.exceptions import ValidationError
@@ -11,11 +12,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from accounts import actors, selectors
 from accounts.filters import DeliveryFilter
-from accounts.forms import NewWebhookForm, WebhookForm
-from accounts.models import WebhookDelivery, WebhookEndpoint
+from accounts.forms import NewWebhookForm, OwnWebhookForm, WebhookForm
+from accounts.models import User, WebhookDelivery, WebhookEndpoint
 from accounts.services import webhooks
 from accounts.services.webhooks import IssuedWebhook
-from accounts.states import Right
+from accounts.states import Right, WebhookFormat
 from accounts.views.new import NewPage
 from common.actor import Actor
 from common.audit import MAX_REASON
@@ -30,6 +31,15 @@ NEW_WEBHOOK = NewPage(
     room=gettext_lazy("Webhooks"),
     room_url="/settings/webhooks/",
     submit=gettext_lazy("Create webhook"),
+    who=gettext_lazy(
+        "Admins of a team make its webhooks. One of your own sends you the events of your teams."
+    ),
+)
+NEW_OWN_WEBHOOK = NewPage(
+    gettext_lazy("New webhook of your own"),
+    room=gettext_lazy("Webhooks"),
+    room_url="/settings/webhooks/",
+    submit=gettext_lazy("Create webhook"),
 )
 SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
 DELIVERY_SORTS = {"type": "event__type", "sent": "created_at"}
@@ -39,27 +49,44 @@ DELIVERY_SORTS = {"type": "event__type", "sent": "created_at"}
 @signed_in
 def webhook_list(request: HttpRequest) -> HttpResponse:
     actor = actors.of_request(request)
-    if not selectors.may(actor, Right.WEBHOOKS_WRITE):
-        return page(request, "accounts/webhooks_closed.html", status=403)
     listing = list_page(request, selectors.webhooks(actor), sorts=SORTS, default_sort="-created")
-    return page(request, "accounts/webhooks.html", {"listing": listing}, parts=("listing",))
+    context = {"listing": listing, "may_create": selectors.may(actor, Right.WEBHOOKS_WRITE)}
+    return page(request, "accounts/webhooks.html", context, parts=("listing",))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def new_webhook(request: HttpRequest) -> HttpResponse:
     actor = actors.of_request(request)
-    if not selectors.may(actor, Right.WEBHOOKS_WRITE):
-        return page(request, "accounts/webhooks_closed.html", status=403)
     form = NewWebhookForm(request.POST if request.method == "POST" else None, actor=actor)
+    if not selectors.may(actor, Right.WEBHOOKS_WRITE):
+        return NEW_WEBHOOK.with_form(request, form, is_open=False)
+    return _created(request, form, NEW_WEBHOOK)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_own_webhook(request: HttpRequest) -> HttpResponse:
+    person = cast("User", request.user)
+    form = OwnWebhookForm(request.POST if request.method == "POST" else None, person=person)
+    return _created(request, form, NEW_OWN_WEBHOOK, person=person)
+
+
+def _created(
+    request: HttpRequest, form: WebhookForm, empty: NewPage, *, person: User | None = None
+) -> HttpResponse:
+    """Create the webhook and show its secret, or the form with its faults."""
     if form.is_bound and form.is_valid():
+        actor = actors.of_request(request)
         try:
-            issued = webhooks.create_webhook(actor=actor, **form.cleaned_data)
+            issued = webhooks.create_webhook(actor=actor, person=person, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return _issued(request, issued)
-    return NEW_WEBHOOK.with_form(request, form)
+            if issued.endpoint.format == WebhookFormat.STANDARD:
+                return _issued(request, issued)
+            return done(request, _("Created. Send a test."), to=f"/settings/webhooks/{issued.endpoint.pk}/")
+    return empty.with_form(request, form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -67,11 +94,12 @@ def new_webhook(request: HttpRequest) -> HttpResponse:
 def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
-    kept = ("url", "description", "events", "revision", "format", "language", "digest_minutes")
     quiet = shown.quiet_hours or {}
-    initial = {name: getattr(shown, name) for name in kept}
+    initial = {name: getattr(shown, name) for name in ("revision", *webhooks.CHANGEABLE - {"enabled"})}
+    if shown.url == webhooks.OWN_MAIL:
+        initial["url"] = ""
     initial |= {f"quiet_{name}": quiet.get(name) for name in ("from", "until", "zone")}
-    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial, endpoint=shown)
     if form.is_bound and form.is_valid():
         given = dict(form.cleaned_data)
         try:

@@ -122,7 +122,7 @@ class WebhookStep(StepSpec):
 
 
 def endpoints_of(team_id: int) -> QuerySet[WebhookEndpoint]:
-    return WebhookEndpoint.objects.filter(Q(team=team_id) | Q(team=None), enabled=True)
+    return WebhookEndpoint.objects.filter(Q(team=team_id) | Q(team=None, person=None), enabled=True)
 
 
 class WebhookExecutor(WatchedExecutor[WebhookStep]):

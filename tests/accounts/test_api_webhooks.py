@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.models import WebhookEndpoint
+from accounts.models import User, WebhookEndpoint
 from common.models import AuditRecord
 from tests import cast
 from tests.cast import Api
@@ -50,6 +50,10 @@ def test_the_secret_is_shown_once_and_stored_sealed(ada):
         ({"events": ["release.exploded"]}, "events"),
         ({"team": "nowhere"}, "team"),
         ({"description": "x" * 301}, "description"),
+        ({"person": "ada"}, "person"),
+        ({"person": "nobody"}, "person"),
+        ({"teams": ["vision"]}, "teams"),
+        ({"severity": "awful"}, "severity"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(ada, wrong, field):
@@ -93,3 +97,51 @@ def test_a_test_is_among_the_deliveries_with_what_it_says(ada):
     assert one["body"]["type"] == "webhook.test"
     assert one["body"]["data"]["by"] == "ada"
     assert ada.post(f"{place}deliveries/{one['id']}/replay/").status_code == 409
+
+
+class TestOfAPerson:
+    def test_it_is_seen_by_its_owner_and_by_administrators_alone(self, ada, root):
+        bob = cast.api(cast.person("bob", vision="viewer"))
+        made = bob.post(
+            "webhooks/", {"url": URL, "person": "bob", "teams": ["vision"], "severity": "critical"}
+        )
+        assert made.status_code == 201, made.content
+        shown = bob.get(made["Location"]).json()
+        assert (shown["person"], shown["team"], shown["teams"]) == ("bob", None, ["vision"])
+        assert bob.patch(made["Location"], {"severity": "any"}).json()["severity"] == "any"
+        for other in (ada, cast.api(cast.person("eve", vision="operator"))):
+            assert other.get(made["Location"]).status_code == 404
+            assert other.get("webhooks/").json()["results"] == []
+            assert other.delete(made["Location"]).status_code == 404
+            assert other.post("webhooks/", {"url": URL, "person": "bob"}).status_code == 403
+        assert root.get(made["Location"]).status_code == 200
+
+    def test_a_token_needs_the_scope_and_no_limit(self, ada):
+        bob = cast.person("bob", vision="viewer")
+        for token in ({"scopes": ["read"]}, {"only_team": cast.team("vision")}, {"services": ["chat"]}):
+            answer = cast.api(bob, **token).post("webhooks/", {"url": URL, "person": "bob"})
+            assert (answer.status_code, answer.json()["type"]) == (403, "urn:slipway:problem:out-of-scope")
+        assert not WebhookEndpoint.objects.exists()
+
+    def test_e_mail_goes_to_the_address_of_the_account(self, settings):
+        user = cast.person("bob", vision="viewer")
+        bob, mine = cast.api(user), {"person": "bob", "format": "email"}
+        assert "format" in bob.post("webhooks/", mine).json()["errors"], "no address"
+        User.objects.filter(pk=user.pk).update(email="bob@example.org")
+        assert "format" in bob.post("webhooks/", mine).json()["errors"], "no mail server"
+        settings.SLIPWAY_SMTP_URL = "smtp://127.0.0.1:25"
+        assert "url" in bob.post("webhooks/", mine | {"url": "mailto:eve@example.org"}).json()["errors"]
+        made = bob.post("webhooks/", mine)
+        assert made.json()["url"] == "mailto:bob@example.org"
+        User.objects.filter(pk=user.pk).update(email="new@example.org")
+        assert bob.get(made["Location"]).json()["url"] == "mailto:new@example.org"
+
+    def test_teams_of_others_and_accounts_of_programs_are_refused(self):
+        bob = cast.api(cast.person("bob", vision="viewer"))
+        cast.team("audio")
+        answer = bob.post("webhooks/", {"url": URL, "person": "bob", "teams": ["vision", "audio"]})
+        assert "audio" in answer.json()["errors"]["teams"][0]
+        robot = cast.person("robot", vision="developer")
+        User.objects.filter(pk=robot.pk).update(kind="service")
+        answer = cast.api(robot).post("webhooks/", {"url": URL, "person": "robot"})
+        assert "person" in answer.json()["errors"]

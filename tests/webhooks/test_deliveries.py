@@ -7,13 +7,14 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.actors import of_user
+from accounts.models import Membership, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.reconcilers.webhooks import EndpointReconciler, WebhookEventReconciler
 from accounts.services import webhooks
 from common.errors import Conflict
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel
-from tests.cast import SYSTEM, team
+from tests.cast import SYSTEM, person, team
 from tests.crash.harness import Checkpoints, Clock, Crash, crashes, die, run_until_rest, worker
 from tests.webhooks.receiver import Receiver, Reply
 
@@ -302,3 +303,52 @@ def test_wherever_a_worker_dies_the_event_arrives_and_only_an_unnoted_answer_is_
         if checkpoints.passed < at:
             break
     assert at > 10
+
+
+class TestOfAPerson:
+    """An endpoint of a person is sent the events of the teams that they are in, for as long as they are."""
+
+    @pytest.fixture
+    def own(self, _here, parcels, receiver) -> WebhookEndpoint:
+        user = person("bob", post="viewer", rail="viewer")
+        return webhooks.create_webhook(actor=of_user(user), url=receiver.url, person=user).endpoint
+
+    def test_events_of_their_teams_arrive_and_no_others(self, own, receiver, clock):
+        person("eve", rail="viewer")
+        happen("parcel.posted")
+        happen("parcel.lost", parcel_id=1)
+        deliver(clock)
+        assert [delivery.event.type for delivery in WebhookDelivery.objects.all()] == ["parcel.posted"]
+        assert len(receiver.received) == 1
+        WebhookEndpoint.objects.update(teams=["rail"])
+        happen("parcel.posted")
+        deliver(clock)
+        assert len(receiver.received) == 1, "its rule names another team"
+
+    def test_who_leaves_a_team_is_sent_nothing_more_of_it_not_even_what_waits(self, own, receiver, clock):
+        WebhookEndpoint.objects.update(quiet_until=timezone.now() + timedelta(hours=1))
+        happen()
+        sweep_twice(clock)
+        assert only().state == "pending"
+        Membership.objects.filter(user__username="bob", team__name="post").delete()
+        happen()
+        deliver(clock)
+        assert (only().state, receiver.received) == ("given_up", [])
+
+    def test_who_may_not_sign_in_is_sent_nothing(self, own, receiver, clock):
+        User.objects.update(is_active=False)
+        happen()
+        deliver(clock)
+        assert not WebhookDelivery.objects.exists()
+
+    def test_the_test_button_reaches_even_who_is_in_no_team(self, own, receiver, clock):
+        Membership.objects.all().delete()
+        webhooks.send_test(actor=SYSTEM, endpoint=own)
+        deliver(clock)
+        assert only().state == "delivered"
+
+
+def test_a_severity_chooses_among_events_that_have_one():
+    page = WebhookEndpoint(severity="critical")
+    found = [page.wants("alert.firing", severity=one) for one in ("", "info", "warning", "critical", "fatal")]
+    assert found == [True, False, False, True, True]

@@ -14,7 +14,12 @@ from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Webhooks: endpoints that receive events, and their deliveries.", no_args_is_help=True)
 
-Url = Annotated[str, typer.Argument(help="URL: https, on the public internet.")]
+Url = Annotated[
+    str,
+    typer.Argument(
+        help="URL: https, on the public internet; with --mine, e-mail needs none.", show_default=False
+    ),
+]
 Events = Annotated[
     list[str] | None,
     typer.Option("--event", "-e", help="Event type, such as release.ended; repeatable; default: all."),
@@ -35,12 +40,19 @@ Digest = Annotated[
 Quiet = Annotated[
     str, typer.Option("--quiet", help="Hours in which messages wait: `22:00-07:00 Europe/Paris`, or `none`.")
 ]
+Teams = Annotated[
+    list[str] | None,
+    typer.Option("--only-team", help="Events of this team alone, of several; repeatable; default: all."),
+]
+Severity = Annotated[
+    str, typer.Option("--severity", help="Least severity of alerts: warning or critical, or any.")
+]
 DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="ID from `deliveries`.")]
 
 
 COLUMNS: Columns = {
     "ID": "id",
-    "TEAM": lambda row: row["team"] or "all",
+    "OF": lambda row: row["person"] or row["team"] or "all",
     "URL": "url",
     "EVENTS": lambda row: first_of(row["events"]) or "all",
     "STATE": lambda row: _state(row),
@@ -86,11 +98,16 @@ def show(typer_context: typer.Context, number: Number) -> None:
 @app.command("add")
 def add(
     typer_context: typer.Context,
-    url: Url,
+    url: Url = "",
     team: Annotated[
         str, typer.Option("--team", help="Events of this team; default: of all teams, for administrators.")
     ] = "",
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Of your own: events of the teams that you are in.")
+    ] = False,
     events: Events = None,
+    teams: Teams = None,
+    severity: Severity = "",
     description: Description = None,
     message_format: Format = "",
     language: Language = "",
@@ -98,10 +115,12 @@ def add(
     quiet: Quiet = "",
 ) -> None:
     """Add a webhook; its signing secret is shown once, on stdout."""
-    given = {"team": team, "events": events, "description": description}
+    context = context_of(typer_context)
+    person = context.client.get(at("me"))["username"] if mine else ""
+    given = {"url": url, "team": team, "person": person, "events": events, "teams": teams}
+    given |= {"description": description, "severity": severity}
     given |= _of_messages(message_format, language, digest_minutes, quiet)
-    body = {"url": url} | {key: value for key, value in given.items() if value}
-    _issue(context_of(typer_context), at("webhooks"), body)
+    _issue(context, at("webhooks"), {key: value for key, value in given.items() if value})
 
 
 @app.command("rotate")
@@ -119,6 +138,9 @@ def edit(
     all_events: Annotated[
         bool, typer.Option("--all-events", help="All event types, future ones included.")
     ] = False,
+    teams: Teams = None,
+    all_teams: Annotated[bool, typer.Option("--all-teams", help="Events of all teams.")] = False,
+    severity: Severity = "",
     description: Description = None,
     message_format: Format = "",
     language: Language = "",
@@ -131,11 +153,13 @@ def edit(
         raise CommandFailed("--all-events and --event exclude each other. Leave one out.", Exit.USAGE)
     body: dict[str, Any] = {"url": url} if url else {}
     body |= {"events": events or []} if events or all_events else {}
+    body |= {"teams": teams or []} if teams or all_teams else {}
+    body |= {"severity": severity} if severity else {}
     body |= {} if description is None else {"description": description}
     body |= _of_messages(message_format, language, digest_minutes, quiet)
     if not body:
         raise CommandFailed(
-            "Nothing to change: give --url, --event, --all-events, --description or an option of messages.",
+            "Nothing to change: give --url, --event, --only-team, --severity or another option.",
             Exit.USAGE,
         )
     _change(context_of(typer_context), number, body, reason)
@@ -260,8 +284,13 @@ def _send(context: CliContext, number: int, address: ApiPath, *, wait: bool, tim
 
 
 def _tell(context: CliContext, webhook: Document) -> None:
-    heard = f"receives {', '.join(webhook['events']) or 'all events'} of {webhook['team'] or 'all teams'}"
+    heard = f"receives {', '.join(webhook['events']) or 'all events'} of {_whose(webhook)}"
     context.say(f"Webhook {webhook['id']}, {webhook['url']}, {heard}; {_state(webhook)}")
+
+
+def _whose(webhook: Document) -> str:
+    teams = ", ".join(webhook["teams"]) or webhook["team"] or "all teams"
+    return f"{teams} for {webhook['person']}" if webhook["person"] else teams
 
 
 def _state(webhook: Document) -> str:
