@@ -23,3 +23,11 @@ class AlertFilter(ListFilter):
     team = team("Owner; `null`: alerts of the installation.", "team", shared=_("The whole installation"))
     service = filters.text(_("Service"), "Name of the service.", "labels__service")
     cluster = filters.text(_("Cluster"), "Name of the cluster.", "labels__cluster")
+    group = filters.number(_("Group"), "ID of the group, from `alert-groups/`.", "group_id")
+
+
+class AlertGroupFilter(ListFilter):
+    severity = filters.choice(_("Severity"), "Severity of the alerts.", AlertSeverity.choices, "severity")
+    team = team("Owner; `null`: alerts of the installation.", "team", shared=_("The whole installation"))
+    service = filters.text(_("Service"), "Name of the service.", "labels__service")
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", "labels__cluster")

@@ -22,7 +22,7 @@ def critical_alerts(actor: Actor) -> Iterator[InboxEntry]:
         yield InboxEntry(
             badge=("alert_state", "firing"),
             title=group.title,
-            url=f"/alerts/{group.first.pk}/" if number == 1 else "/alerts/",
+            url=group.url,
             since=group.first.began_at,
             why=", ".join(group.first.labels.values()) or group.first.summary,
             notes=(f"x {number}",) if number > 1 else (),

@@ -1,8 +1,9 @@
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Count, Min, Q, When
 
 from accounts.querysets import TeamOrShared
 from alerts.states import OPEN, AlertSeverity, AlertState
@@ -11,7 +12,22 @@ from common.reconcile import Singleton
 
 
 class AlertGroupRows(TeamOrShared["AlertGroup"]):
-    pass
+    def open(self) -> "AlertGroupRows":
+        """Return the groups with open alerts, with their counts: what fires first, then the worst, then the
+        longest."""
+
+        def counted(*states: AlertState) -> Count:
+            return Count("alerts", filter=Q(alerts__state__in=states))
+
+        rows = self.annotate(
+            number=counted(*OPEN),
+            firing=counted(AlertState.FIRING),
+            acknowledged=counted(AlertState.ACKNOWLEDGED),
+            began_at=Min("alerts__began_at", filter=Q(alerts__state__in=OPEN)),
+            first_id=Min("alerts__pk", filter=Q(alerts__state__in=OPEN)),
+        )
+        is_quiet = Case(When(firing=0, then=1), default=0)
+        return rows.filter(number__gt=0).order_by(is_quiet, "severity", "began_at", "pk")
 
 
 class AlertGroup(models.Model):
@@ -26,10 +42,29 @@ class AlertGroup(models.Model):
     told_at = models.DateTimeField(null=True)
     """When the world was told of it last; None: not since it was last resolved."""
 
+    number: int
+    """Of open alerts; this and what follows are columns of `AlertGroupRows.open` alone."""
+    firing: int
+    acknowledged: int
+    began_at: datetime
+    first_id: int
+
     objects = AlertGroupRows.as_manager()
 
     def __str__(self) -> str:
         return " ".join([self.check_name, *self.labels.values()])
+
+    @property
+    def state(self) -> AlertState:
+        """The state of the alert that most needs somebody."""
+        if self.firing:
+            return AlertState.FIRING
+        return AlertState.ACKNOWLEDGED if self.acknowledged else AlertState.SILENCED
+
+    @property
+    def url(self) -> str:
+        """Page of the group, or of its only open alert."""
+        return f"/alerts/groups/{self.pk}/" if self.number > 1 else f"/alerts/{self.first_id}/"
 
 
 class AlertRows(TeamOrShared["RaisedAlert"]):

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from alerts.checks import checks, title_of
-from alerts.models import AlertRows, AlertSilence, AlertSilenceRows, DisabledCheck, RaisedAlert
+from alerts.models import (
+    AlertGroup,
+    AlertGroupRows,
+    AlertRows,
+    AlertSilence,
+    AlertSilenceRows,
+    DisabledCheck,
+    RaisedAlert,
+)
 from alerts.states import OPEN, AlertState
 from common import clock
 from common.actor import Actor
@@ -22,6 +30,11 @@ def open_at(actor: Actor, address: str) -> Sequence[RaisedAlert]:
     return list(rows.order_by("severity", "pk")[:20])
 
 
+def groups_for(actor: Actor) -> AlertGroupRows:
+    """Return the groups of open alerts that the actor may see."""
+    return AlertGroup.objects.for_actor(actor).open().select_related("team")
+
+
 def silences_for(actor: Actor) -> AlertSilenceRows:
     return AlertSilence.objects.for_actor(actor).filter(ends_at__gt=clock.now()).select_related("team")
 
@@ -36,6 +49,12 @@ class GroupedAlerts:
     @property
     def first(self) -> RaisedAlert:
         return self.alerts[0]
+
+    @property
+    def url(self) -> str:
+        return (
+            f"/alerts/{self.first.pk}/" if len(self.alerts) == 1 else f"/alerts/groups/{self.first.group_id}/"
+        )
 
     @property
     def is_quiet(self) -> bool:

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
@@ -13,9 +13,10 @@ from accounts.states import Right
 from alerts.checks import note_of, title_of
 from alerts.filters import AlertFilter
 from alerts.forms import SilenceForm
-from alerts.models import AlertEvaluation, RaisedAlert
-from alerts.selectors import alerts_for, check_statuses, grouped, open_at, silences_for
+from alerts.models import AlertEvaluation, AlertGroup, RaisedAlert
+from alerts.selectors import alerts_for, check_statuses, grouped, groups_for, open_at, silences_for
 from alerts.services import care
+from alerts.states import AlertState
 from common.pages.access import address_of, signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
@@ -30,11 +31,17 @@ SORTS = {"began": "began_at", "name": "check_name", "state": "state", "severity"
 @signed_in
 def overview(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
-    rows = list(alerts_for(actor).open()[:MOST_SHOWN])
+    groups = list(groups_for(actor)[:MOST_SHOWN])
+    single = alerts_for(actor).in_bulk([group.first_id for group in groups if group.number == 1])
     silences = [
         (row, may_for_owner(actor, Right.ALERTS_WRITE, row.team)) for row in silences_for(actor)[:MOST_SHOWN]
     ]
-    context = {"groups": grouped(rows), "number": len(rows), "silences": silences, "tab": "open"}
+    context = {
+        "lines": [(group, title_of(group.check_name), single.get(group.first_id)) for group in groups],
+        "number": sum(group.number for group in groups),
+        "silences": silences,
+        "tab": "open",
+    }
     return page(request, "alerts/overview.html", context, parts=("alerts",))
 
 
@@ -86,6 +93,49 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
         "silence_form": SilenceForm(),
     }
     return page(request, "alerts/alert.html", context, parts=("facts",))
+
+
+@require_safe
+@signed_in
+def group(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    shown = groups_for(actor).filter(pk=pk).first()
+    if shown is None:
+        # It is over: what it was stands in the history.
+        ended = get_object_or_404(AlertGroup.objects.for_actor(actor), pk=pk)
+        return redirect(f"{PATH}history/?q={ended.check_name}")
+    may_act = may_for_owner(actor, Right.ALERTS_WRITE, shown.team)
+    context = {
+        "group": shown,
+        "title": title_of(shown.check_name),
+        "note": note_of(shown.check_name),
+        "rows": alerts_for(actor).open().filter(group=shown).order_by("pk")[:MOST_SHOWN],
+        "may_acknowledge": may_act and shown.firing,
+        "may_silence": may_act and shown.state != AlertState.SILENCED,
+        "silence_form": SilenceForm(),
+    }
+    return page(request, "alerts/group.html", context, parts=("facts",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def acknowledge_all(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    shown = get_object_or_404(groups_for(actor), pk=pk)
+    care.acknowledge_group(shown, actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, _("The alerts are acknowledged."), to=f"{PATH}groups/{pk}/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def silence_all(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    shown = get_object_or_404(groups_for(actor), pk=pk)
+    hours = filled(SilenceForm(request.POST)).cleaned_data["hours"]
+    care.silence_group(shown, actor=actor, reason=reason_of(request), hours=hours)
+    return done(request, _("The alerts are silenced."), to=f"{PATH}groups/{pk}/")
 
 
 @require_POST

@@ -137,6 +137,19 @@ def count(label: Text, says: str, by: By) -> django_filters.Filter:
     return described(made, says, pattern=_COUNT.pattern)
 
 
+def number(label: Text, says: str, by: By) -> django_filters.NumberFilter:
+    """A whole number, such as an ID."""
+    made = django_filters.NumberFilter(
+        method=_where(by),
+        label=label,
+        decimal_places=0,
+        min_value=0,
+        max_value=2**31,
+        widget=SearchInput("7"),
+    )
+    return described(made, says, type="integer")
+
+
 class AnyOf(ChoiceSelect):
     """Offers one of several values, and takes as many of them as an address names."""
 

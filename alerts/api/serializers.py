@@ -5,8 +5,9 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from alerts.checks import note_of, title_of
-from alerts.models import AlertSilence, RaisedAlert
+from alerts.models import AlertGroup, AlertSilence, RaisedAlert
 from alerts.selectors import CheckStatus
+from alerts.states import AlertState
 from common.api.examples import example
 from common.audit import MAX_REASON
 
@@ -61,6 +62,42 @@ class AlertSerializer(serializers.ModelSerializer[RaisedAlert]):
 
     def get_note(self, row: RaisedAlert) -> str:
         return note_of(row.check_name)
+
+
+GROUP = {
+    "id": 3,
+    "name": "SlipwayWorkersLost",
+    "title": "Worker lost",
+    "severity": "warning",
+    "state": "firing",
+    "team": "speech",
+    "labels": {"cluster": "local", "service": "chat", "deployment": "chat-1"},
+    "number": 16,
+    "firing": 14,
+    "began_at": "2026-11-20T08:00:00Z",
+    "url": "/alerts/groups/3/",
+}
+
+
+@example(GROUP)
+class AlertGroupSerializer(serializers.ModelSerializer[AlertGroup]):
+    name = serializers.CharField(source="check_name", help_text="Name of the check; `alertname`.")
+    title = serializers.SerializerMethodField(help_text="In the language of the request.")
+    state = serializers.ChoiceField(AlertState.choices, help_text="Of the alert that most needs somebody.")
+    team = serializers.CharField(
+        source="team.name", default=None, allow_null=True, help_text="Owner; null: the installation."
+    )
+    number = serializers.IntegerField(help_text="Open alerts: `GET alerts/?state=open&group=`.")
+    firing = serializers.IntegerField(help_text="Those that nobody looks after.")
+    began_at = serializers.DateTimeField(help_text="When the oldest of them began.")
+    url = serializers.CharField(help_text="Page of the group.")
+
+    class Meta:
+        model = AlertGroup
+        fields = tuple(GROUP)
+
+    def get_title(self, row: AlertGroup) -> str:
+        return title_of(row.check_name)
 
 
 @example({"reason": "On it."})

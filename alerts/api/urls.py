@@ -5,6 +5,7 @@ from alerts.api import alertmanager, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("alerts", views.Alerts, basename="alert")
+router.register("alert-groups", views.AlertGroups, basename="alert-group")
 router.register("alert-silences", views.AlertSilences, basename="alert-silence")
 router.register("alert-checks", views.AlertChecks, basename="alert-check")
 

@@ -12,9 +12,9 @@ from accounts.selectors import team_named
 from accounts.states import Right
 from alerts.api import serializers
 from alerts.checks import checks
-from alerts.filters import AlertFilter
-from alerts.models import AlertEvaluation, AlertSilence, RaisedAlert
-from alerts.selectors import alerts_for, check_statuses, silences_for
+from alerts.filters import AlertFilter, AlertGroupFilter
+from alerts.models import AlertEvaluation, AlertGroup, AlertSilence, RaisedAlert
+from alerts.selectors import alerts_for, check_statuses, groups_for, silences_for
 from alerts.services import care
 from common.api.views import CreateEndpoint, DestroyEndpoint, Endpoint, ListEndpoint, RetrieveEndpoint
 from common.errors import Missing
@@ -53,6 +53,36 @@ class Alerts(ListEndpoint, RetrieveEndpoint):
         care.silence_alert(row, actor=self.actor, **self.given())
         row.refresh_from_db()
         return self.answer(row)
+
+
+class AlertGroups(ListEndpoint, RetrieveEndpoint):
+    """Open alerts by group: of one check about one service, deployment or cluster; what fires first."""
+
+    queryset = AlertGroup.objects.all()
+    serializer_class = serializers.AlertGroupSerializer
+    lookup_value_converter = "int"
+    sort = ("began_at", "-number")
+    filterset_class = AlertGroupFilter
+    inputs: ClassVar = Alerts.inputs
+    outputs: ClassVar = {"silence": serializers.AlertSilenceSerializer}
+    needs: ClassVar = Alerts.needs
+
+    def visible(self, rows: QuerySet[AlertGroup]) -> QuerySet[AlertGroup]:
+        return groups_for(self.actor)
+
+    @extend_schema(responses={200: serializers.AlertGroupSerializer})
+    @action(detail=True, methods=["post"])
+    def acknowledge(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say that somebody looks after all open alerts of the group."""
+        row, given = self.get_object(), self.given()
+        care.acknowledge_group(row, actor=self.actor, reason=given.get("reason", ""))
+        return self.answer(self.get_object())
+
+    @extend_schema(responses={200: serializers.AlertSilenceSerializer})
+    @action(detail=True, methods=["post"])
+    def silence(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Silence the group for some hours, alerts that join it included."""
+        return self.answer(care.silence_group(self.get_object(), actor=self.actor, **self.given()))
 
 
 class AlertSilences(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoint):

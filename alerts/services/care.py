@@ -11,9 +11,9 @@ from accounts.services.rights import require_everywhere, require_for_owner
 from accounts.states import Right
 from alerts.checks import checks
 from alerts.errors import AlertIsOver, InvalidSilence
-from alerts.models import AlertSilence, DisabledCheck, RaisedAlert
+from alerts.models import AlertGroup, AlertSilence, DisabledCheck, RaisedAlert
 from alerts.services.evaluation import settle_states
-from alerts.states import AlertState
+from alerts.states import OPEN, AlertState
 from common import audit, clock
 from common.actor import Actor
 from common.errors import Invalid, Missing
@@ -48,6 +48,35 @@ def silence_alert(row: RaisedAlert, *, actor: Actor, reason: str, hours: float =
     labels = {"alertname": row.check_name, **row.labels}
     ends_at = clock.now() + timedelta(hours=hours)
     return create_silence(actor=actor, team=row.team, labels=labels, ends_at=ends_at, reason=reason)
+
+
+def acknowledge_group(group: AlertGroup, *, actor: Actor, reason: str = "") -> AlertGroup:
+    """Say that somebody looks after its open alerts. Raises NotAllowed, AlertIsOver."""
+    require_for_owner(actor, Right.ALERTS_WRITE, group.team)
+    with transaction.atomic():
+        rows = group.alerts.filter(state__in=OPEN)
+        changed = rows.filter(acknowledged_at=None).update(
+            acknowledged_at=clock.now(), acknowledged_by=actor.name, acknowledged_why=reason[:500]
+        )
+        if not changed and not rows.exists():
+            raise AlertIsOver(_("The alerts are resolved."))
+        audit.record(
+            actor,
+            "alert.acknowledge",
+            subject=group,
+            reason=reason,
+            team_id=group.team_id,
+            detail={"alerts": changed},
+        )
+        settle_states()
+    return group
+
+
+def silence_group(group: AlertGroup, *, actor: Actor, reason: str, hours: float = 2.0) -> AlertSilence:
+    """Silence its alerts, those that come included, for some hours. Raises NotAllowed, InvalidSilence."""
+    labels = {"alertname": group.check_name, **group.labels}
+    ends_at = clock.now() + timedelta(hours=hours)
+    return create_silence(actor=actor, team=group.team, labels=labels, ends_at=ends_at, reason=reason)
 
 
 def create_silence(

@@ -10,9 +10,9 @@ from accounts.actors import of_user
 from accounts.models import User, WebhookEvent
 from accounts.services.webhooks import create_webhook
 from alerts.checks import checks
-from alerts.models import AlertEvaluation, RaisedAlert
+from alerts.models import AlertEvaluation, AlertGroup, RaisedAlert
 from alerts.services import care
-from alerts.services.evaluation import apply_results, make_checks, settle_states
+from alerts.services.evaluation import apply_results, begin_alert, make_checks, settle_states
 from common.alert_checks import AlertCheck, AlertFinding
 from common.declared import manifests
 from common.errors import NotAllowed
@@ -286,3 +286,55 @@ def test_a_check_is_as_grave_as_the_prometheus_rule_of_its_name() -> None:
     shared = {name: check.severity for name, check in checks().items() if name in rules}
     assert len(shared) > 20
     assert shared == {name: rules[name] for name in shared}
+
+
+class TestGroup:
+    """Alerts of one check about one thing are one line, which people act on as one."""
+
+    @pytest.fixture
+    def group(self) -> AlertGroup:
+        for number in range(16):
+            labels = {"service": "chat", "worker": f"chat-{number}"}
+            begin_alert(
+                check_name="SlipwayWorkersLost",
+                team_id=team("speech").pk,
+                labels=labels,
+                severity="warning",
+                key=str(number),
+                source="alertmanager",
+            )
+        settle_states()
+        return AlertGroup.objects.get()
+
+    def test_is_one_line_on_the_page_over_rest_and_opens_to_its_rows(self, group: AlertGroup) -> None:
+        ola = person("ola", speech="operator")
+        listed = api(ola).get("alert-groups/").json()["results"]
+        assert [(one["number"], one["firing"], one["labels"]) for one in listed] == [
+            (16, 16, {"service": "chat"})
+        ]
+        rows = api(ola).get(f"alerts/?state=open&group={group.pk}&limit=100").json()["results"]
+        assert len(rows) == 16
+        overview = client_of(ola).get("/alerts/").content.decode()
+        assert overview.count("row-link") == 1
+        opened = client_of(ola).get(f"/alerts/groups/{group.pk}/").content.decode()
+        assert all(f"chat-{number} " in opened for number in range(16))
+        assert client_of(person("eve", vision="admin")).get(f"/alerts/groups/{group.pk}/").status_code == 404
+
+    def test_is_acknowledged_and_silenced_as_one_with_those_that_join_it(self, group: AlertGroup) -> None:
+        ola = person("ola", speech="operator")
+        client_of(ola).post(f"/alerts/groups/{group.pk}/acknowledge/", {"reason": "On it."})
+        assert set(states()) == {"acknowledged"}
+        api(ola).post(f"alert-groups/{group.pk}/silence/", {"hours": 1, "reason": "A load test."})
+        begin_alert(
+            check_name="SlipwayWorkersLost",
+            team_id=team("speech").pk,
+            labels={"service": "chat", "worker": "new"},
+            severity="warning",
+            key="new",
+            source="alertmanager",
+        )
+        settle_states()
+        assert states() == ["silenced"] * 17
+        RaisedAlert.objects.update(state="resolved")
+        assert api(ola).post(f"alert-groups/{group.pk}/acknowledge/", {}).status_code == 404
+        assert client_of(ola).get(f"/alerts/groups/{group.pk}/").status_code == 302

@@ -12,10 +12,22 @@ from slipway.client import at
 
 app = typer.Typer(help="Alerts: what is wrong now, and who looks after it.", no_args_is_help=True)
 Check = Annotated[str, typer.Argument(help="Name of the check, from `checks`.", metavar="CHECK")]
+WholeGroup = Annotated[bool, typer.Option("--group", help="The number is a group's, from `groups`.")]
 Hours = Annotated[float, typer.Option("--hours", min=0.1, max=2160, help="Length of the silence.")]
 COLUMNS: Columns = {
     "ID": "id",
     "ALERT": "title",
+    "SEVERITY": "severity",
+    "STATE": "state",
+    "LABELS": lambda row: ", ".join(f"{name}={value}" for name, value in row["labels"].items()),
+    "TEAM": lambda row: row["team"] or "",
+    "SINCE": "began_at",
+}
+GROUPS: Columns = {
+    "ID": "id",
+    "ALERT": "title",
+    "OPEN": "number",
+    "FIRING": "firing",
     "SEVERITY": "severity",
     "STATE": "state",
     "LABELS": lambda row: ", ".join(f"{name}={value}" for name, value in row["labels"].items()),
@@ -48,11 +60,24 @@ def list_alerts(
     ] = "open",
     service: Annotated[str, typer.Option("--service", help="About this service only.")] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="About this cluster only.")] = "",
+    group: Annotated[int, typer.Option("--group", help="Of this group only, from `groups`.")] = 0,
 ) -> None:
     """List alerts, the newest first."""
-    given = {"state": state, "service": service, "cluster": cluster}
+    given = {"state": state, "service": service, "cluster": cluster, "group": str(group or "")}
     filters = {name: value for name, value in given.items() if value}
     context_of(typer_context).each(at("alerts"), COLUMNS, **filters)
+
+
+@app.command("groups")
+def list_groups(
+    typer_context: typer.Context,
+    service: Annotated[str, typer.Option("--service", help="About this service only.")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="About this cluster only.")] = "",
+) -> None:
+    """List open alerts by group: a line for each check about a service, deployment or cluster."""
+    given = {"service": service, "cluster": cluster}
+    filters = {name: value for name, value in given.items() if value}
+    context_of(typer_context).each(at("alert-groups"), GROUPS, **filters)
 
 
 @app.command("show")
@@ -64,21 +89,28 @@ def show(typer_context: typer.Context, number: Number) -> None:
 
 
 @app.command("ack")
-def acknowledge(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
-    """Say that you look after an alert."""
+def acknowledge(
+    typer_context: typer.Context, number: Number, group: WholeGroup = False, reason: Reason = ""
+) -> None:
+    """Say that you look after an alert, or after all of a group."""
     context = context_of(typer_context)
-    row = context.client.create(at("alerts", number, "acknowledge"), {"reason": reason})
-    context.tell(row, f"Alert {row['id']} is {row['state']}.")
+    row = context.client.create(at(_noun(group), number, "acknowledge"), {"reason": reason})
+    context.tell(row, f"{'Group' if group else 'Alert'} {row['id']} is {row['state']}.")
 
 
 @app.command("silence")
 def silence(
-    typer_context: typer.Context, number: Number, hours: Hours = 2.0, reason: RequiredReason = ""
+    typer_context: typer.Context,
+    number: Number,
+    group: WholeGroup = False,
+    hours: Hours = 2.0,
+    reason: RequiredReason = "",
 ) -> None:
-    """Silence an alert, also when it ends and comes back meanwhile."""
+    """Silence an alert, also when it ends and comes back meanwhile, or all of a group."""
     context = context_of(typer_context)
-    row = context.client.create(at("alerts", number, "silence"), {"hours": hours, "reason": reason})
-    context.tell(row, f"Alert {row['id']} is silenced until {row['silenced_until']}.")
+    row = context.client.create(at(_noun(group), number, "silence"), {"hours": hours, "reason": reason})
+    until = row["ends_at"] if group else row["silenced_until"]
+    context.tell(row, f"{'Group' if group else 'Alert'} {number} is silenced until {until}.")
 
 
 @app.command("silence-all")
@@ -131,6 +163,10 @@ def turn_on(typer_context: typer.Context, check: Check, reason: Reason = "") -> 
 def turn_off(typer_context: typer.Context, check: Check, reason: Reason = "") -> None:
     """Turn a check off for the whole installation; say why."""
     _turn(typer_context, check, False, reason)
+
+
+def _noun(is_group: bool) -> str:
+    return "alert-groups" if is_group else "alerts"
 
 
 def _turn(typer_context: typer.Context, check: str, is_on: bool, reason: str) -> None:

@@ -15,6 +15,10 @@ def _alert(scene: Scene) -> dict[str, int]:
     return {"pk": row.pk}
 
 
+def _group(scene: Scene) -> dict[str, int]:
+    return {"pk": RaisedAlert.objects.get(pk=_alert(scene)["pk"]).group_id}
+
+
 def _silence(scene: Scene) -> dict[str, int]:
     ends_at = clock.now() + timedelta(hours=1)
     row = AlertSilence.objects.create(team=scene.team, labels={"a": "b"}, ends_at=ends_at, reason="Test.")
@@ -50,6 +54,10 @@ ROUTES = [
     Route("GET", "alerts/{pk}/", Right.READ, fill=_alert),
     Route("POST", "alerts/{pk}/acknowledge/", WRITE, fill=_alert, body=lambda _: {}),
     Route("POST", "alerts/{pk}/silence/", WRITE, fill=_alert, body=lambda _: {"reason": "Test."}),
+    Route("GET", "alert-groups/", Access.SIGNED_IN, owned=False),
+    Route("GET", "alert-groups/{pk}/", Right.READ, fill=_group),
+    Route("POST", "alert-groups/{pk}/acknowledge/", WRITE, fill=_group, body=lambda _: {}),
+    Route("POST", "alert-groups/{pk}/silence/", WRITE, fill=_group, body=lambda _: {"reason": "Test."}),
     Route("GET", "alert-silences/", Access.SIGNED_IN, owned=False),
     Route("POST", "alert-silences/", WRITE, body=_new, status=201, owned=False),
     Route("GET", "alert-silences/{pk}/", Right.READ, fill=_silence),
