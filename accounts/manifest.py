@@ -20,7 +20,6 @@ from accounts.services import webhooks
 from accounts.services.webhooks import announce
 from accounts.states import Right
 from accounts.webhook_events import endpoint_payload
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.pages.badges import Badge, Badges
@@ -162,23 +161,6 @@ WEBHOOK_EVENTS = (
         endpoint_payload,
     ),
 )
-ALERT_RULES = (
-    AlertRule(
-        name="SlipwayAuditOutputFails",
-        expr='max(slipway_rows_failing{kind="accounts.auditoutput"}) > 0',
-        lasts="5m",
-        severity="warning",
-        summary="Outputs of the audit log that fail: {{ $value }}.",
-        note="Nothing is lost: waiting entries are sent when the output works again.",
-    ),
-    AlertRule(
-        name="SlipwayWebhooksFailing",
-        expr='max(slipway_webhook_endpoints{state="failing"}) > 0',
-        lasts="15m",
-        severity="warning",
-        summary="Webhook endpoints that take nothing: {{ $value }}.",
-    ),
-)
 CHOICES = (
     ChoiceSet(states.AccountKind, schema="AccountKind"),
     ChoiceSet(states.DeliveryState, badges="delivery", schema="DeliveryState"),
@@ -221,7 +203,6 @@ MANIFEST = AppManifest(
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Installation"),
     metrics=(metrics.webhooks,),
-    alert_rules=ALERT_RULES,
     pruning=RULES,
     hooks=(login.connect, partial(catalogue.announce_with, announce)),
 )

@@ -15,7 +15,7 @@ from clusters.gpu_meters import memory_share
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.states import Alert, DeploymentState, GpuState, NodeState, WorkerState
 from common import clock
-from common.alert_checks import AlertCheck, AlertFinding, measured
+from common.alert_checks import AlertCheck, AlertFinding, beyond, measured
 from common.sealed import CannotUnseal, unseal
 from serving.protocol import HOST_DEVICE
 
@@ -146,6 +146,7 @@ ALERT_CHECKS = (
         title=_("Worker lost"),
         severity="warning",
         find=_workers(lambda worker: worker.alert == Alert.LOST),
+        metric=beyond("workers", by=("cluster",), state="lost"),
         lasts=timedelta(seconds=15),
         note=_("It sends no heartbeats. Its machine or process may be gone; requests go to the others."),
     ),
@@ -209,6 +210,7 @@ ALERT_CHECKS = (
         title=_("Agent of a machine silent"),
         severity="warning",
         find=_silent_agents,
+        metric=beyond("agents_silent", by=("cluster",)),
         lasts=timedelta(minutes=2),
         note=_("Its workers may serve; nobody knows how busy they are."),
     ),
@@ -216,7 +218,7 @@ ALERT_CHECKS = (
         name="SlipwayRelaySilent",
         title=_("Relay of a cluster silent"),
         severity="warning",
-        find=measured(metrics.fleet, "relay_silent"),
+        find=measured(metrics.fleet, "relay_silent", by=("cluster",)),
         lasts=timedelta(minutes=1),
         note=_("Its workers may serve; nobody knows how busy they are."),
     ),
@@ -224,7 +226,7 @@ ALERT_CHECKS = (
         name="SlipwayClusterTakesNoOrders",
         title=_("Cluster unreachable"),
         severity="warning",
-        find=measured(metrics.fleet, "cluster_takes_orders", 1, is_below=True),
+        find=measured(metrics.fleet, "cluster_takes_orders", 1, by=("cluster",), is_below=True),
         lasts=timedelta(minutes=2),
         note=_("What serves there serves on; releases to it stand still and cannot be taken back."),
     ),
@@ -239,7 +241,7 @@ ALERT_CHECKS = (
         name="SlipwayClusterRightsMissing",
         title=_("Cluster lacks rights that Slipway needs"),
         severity="warning",
-        find=measured(metrics.fleet, "cluster_rights_missing"),
+        find=measured(metrics.fleet, "cluster_rights_missing", by=("cluster",)),
         lasts=timedelta(minutes=1),
         note=_("What serves there serves on; what needs the right waits until it is back."),
     ),

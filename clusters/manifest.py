@@ -30,7 +30,6 @@ from clusters.webhook_events import (
     node_payload,
     worker_payload,
 )
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.events import Subscription
@@ -145,45 +144,6 @@ WEBHOOK_EVENTS = (
         events.WorkerStuck,
     ),
 )
-ALERT_RULES = (
-    AlertRule(
-        name="SlipwayClusterTakesNoOrders",
-        expr="max by (cluster) (slipway_cluster_takes_orders) == 0",
-        lasts="2m",
-        severity="warning",
-        summary="The cluster {{ $labels.cluster }} takes no orders.",
-        note="What serves there serves on; releases to it stand still and cannot be taken back.",
-    ),
-    AlertRule(
-        name="SlipwayClusterRightsMissing",
-        expr="max by (cluster) (slipway_cluster_rights_missing) > 0",
-        lasts="1m",
-        severity="warning",
-        summary="The cluster {{ $labels.cluster }} lacks {{ $value }} rights that Slipway needs.",
-        note="What serves there serves on; what needs the right waits until it is back.",
-    ),
-    AlertRule(
-        name="SlipwayWorkersLost",
-        expr='max by (cluster) (slipway_workers{state="lost"}) > 0',
-        lasts="1m",
-        severity="warning",
-        summary="{{ $value }} workers of {{ $labels.cluster }} send no heartbeats.",
-    ),
-    AlertRule(
-        name="SlipwayRelaySilent",
-        expr="max by (cluster) (slipway_relay_silent) > 0",
-        lasts="1m",
-        severity="warning",
-        summary="The relay of {{ $labels.cluster }} does not report its workers.",
-    ),
-    AlertRule(
-        name="SlipwayAgentSilent",
-        expr="max by (cluster) (slipway_agents_silent) > 0",
-        lasts="2m",
-        severity="warning",
-        summary="The agents of {{ $value }} machines of {{ $labels.cluster }} do not report.",
-    ),
-)
 CHOICES = (
     ChoiceSet(states.Alert, badges="alert", schema="WorkerAlert"),
     ChoiceSet(states.CheckResult, badges="check"),
@@ -242,7 +202,6 @@ MANIFEST = AppManifest(
     webhook_heading=_("Fleet"),
     metrics=(metrics.fleet,),
     probes=(HealthProbe("clusters", clusters_health, vital=False, title=_("Clusters")),),
-    alert_rules=ALERT_RULES,
     hooks=(
         partial(register_uses, VERSIONS_IN_USE),
         partial(register_use_check, deployments_running),

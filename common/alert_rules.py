@@ -1,10 +1,15 @@
-"""Rules for Prometheus, which apps give in their manifests; `manage.py alert_rules` writes them out."""
+"""Rules for Prometheus, which `manage.py alert_rules` writes out: those of the apps' checks, and further ones
+in their manifests, which need rates or must fire while the control plane stands still."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 import yaml
+from django.utils import translation
+
+from common.alert_checks import AlertCheck
 
 RUNBOOK = "docs/PRODUCTION.md"
 """Has a section for every rule, headed by its name."""
@@ -24,6 +29,28 @@ class AlertRule:
     """For how long it must hold: `1m`; empty: at once."""
     note: str = ""
     """What to do, or what it means."""
+
+
+def rule_of(check: AlertCheck) -> AlertRule | None:
+    """Return the check as a rule for Prometheus; None where no metric shows what it finds."""
+    if (condition := check.condition) is None:
+        return None
+    labels = ", ".join(f"{{{{ $labels.{name} }}}}" for name in condition.by)
+    with translation.override("en"):
+        title, note = str(check.title), str(check.note)
+    return AlertRule(
+        name=check.name,
+        expr=condition.expr,
+        summary=f"{title}: {labels}" if labels else title,
+        severity=check.severity,
+        lasts=_duration(check.lasts),
+        note=note,
+    )
+
+
+def _duration(lasts: timedelta) -> str:
+    minutes, seconds = divmod(round(lasts.total_seconds()), 60)
+    return f"{minutes * 60 + seconds}s" if seconds else f"{minutes}m" if minutes else ""
 
 
 def as_yaml(rules: Iterable[AlertRule]) -> str:

@@ -72,35 +72,6 @@ WEBHOOK_EVENTS = (
 )
 ALERT_RULES = (
     AlertRule(
-        name="SlipwayDiskLow",
-        expr='slipway_disk_state{state="low"} == 1',
-        lasts="1m",
-        severity="warning",
-        summary="The disk of {{ $labels.instance }} is almost full.",
-        note="Free space soon. When it is full, nothing new is written.",
-    ),
-    AlertRule(
-        name="SlipwayDiskFull",
-        expr='slipway_disk_state{state="full"} == 1',
-        severity="critical",
-        summary="The disk of {{ $labels.instance }} is full.",
-        note="Nothing new is written. The gateway, workers and active releases continue. Free space.",
-    ),
-    AlertRule(
-        name="SlipwayRowsStuck",
-        expr="max by (kind) (slipway_rows_stuck) > 0",
-        severity="warning",
-        summary="Stuck until somebody acts: {{ $value }} of {{ $labels.kind }}.",
-    ),
-    AlertRule(
-        name="SlipwayHostSilent",
-        expr="max by (host) (slipway_host_silent_rows) > 0",
-        lasts="1m",
-        severity="critical",
-        summary="No worker or sweeper of {{ $labels.host }} lives, and {{ $value }} rows wait for it.",
-        note="Start one there. If the machine is gone for good, give its cluster another host.",
-    ),
-    AlertRule(
         name="SlipwayTakerHung",
         expr="max by (role) (slipway_taker_silent_seconds) > 30",
         lasts="1m",
@@ -109,25 +80,10 @@ ALERT_RULES = (
         note="Others do its work. Its watchdog hangs as well.",
     ),
     AlertRule(
-        name="SlipwayRowsOverdue",
-        expr="max by (kind) (slipway_rows_overdue) > 0",
-        lasts="2m",
-        severity="warning",
-        summary="Work waits longer than it should: {{ $value }} of {{ $labels.kind }}.",
-    ),
-    AlertRule(
         name="SlipwayRowsLate",
         expr="max by (kind) (slipway_oldest_due_seconds) > 300",
         severity="critical",
         summary="A row of {{ $labels.kind }} has been due for {{ $value | humanizeDuration }}.",
-    ),
-    AlertRule(
-        name="SlipwayLaneHung",
-        expr="max by (lane) (slipway_lane_hung) > 0",
-        lasts="5m",
-        severity="warning",
-        summary="Steps hang at {{ $labels.lane }}.",
-        note="Other outside systems are not affected.",
     ),
     AlertRule(
         name="SlipwayDatabaseConnections",

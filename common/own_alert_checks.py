@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.utils.translation import gettext_lazy as _
 
 from common import metrics
-from common.alert_checks import AlertCheck, AlertFinding, measured
+from common.alert_checks import AlertCheck, AlertFinding, beyond, measured
 from common.disk import DiskState
 from common.models import DiskCondition
 
@@ -23,14 +23,14 @@ ALERT_CHECKS = (
         name="SlipwayRowsStuck",
         title=_("Work stuck until somebody acts"),
         severity="warning",
-        find=measured(metrics.work, "rows_stuck"),
+        find=measured(metrics.work, "rows_stuck", by=("kind",)),
         note=_("Home says why, and lets it be tried again."),
     ),
     AlertCheck(
         name="SlipwayRowsOverdue",
         title=_("Work waits longer than it should"),
         severity="warning",
-        find=measured(metrics.work, "rows_overdue"),
+        find=measured(metrics.work, "rows_overdue", by=("kind",)),
         lasts=timedelta(minutes=2),
         note=_("Too few workers, or one that hangs: see the system status on Home."),
     ),
@@ -38,7 +38,7 @@ ALERT_CHECKS = (
         name="SlipwayLaneHung",
         title=_("Steps hang at an outside system"),
         severity="warning",
-        find=measured(metrics.work, "lane_hung"),
+        find=measured(metrics.work, "lane_hung", by=("lane",)),
         lasts=timedelta(minutes=5),
         note=_("Other outside systems are not affected."),
     ),
@@ -46,7 +46,7 @@ ALERT_CHECKS = (
         name="SlipwayHostSilent",
         title=_("A host gives no sign of life, and work waits for it"),
         severity="critical",
-        find=measured(metrics.hosts, "host_silent_rows"),
+        find=measured(metrics.hosts, "host_silent_rows", by=("host",)),
         lasts=timedelta(minutes=1),
         note=_("Start a worker there. If the machine is gone for good, give its cluster another host."),
     ),
@@ -55,6 +55,7 @@ ALERT_CHECKS = (
         title=_("Disk almost full"),
         severity="warning",
         find=lambda: _disks(DiskState.LOW),
+        metric=beyond("disk_state", by=("instance",), state="low"),
         lasts=timedelta(minutes=1),
         note=_("Free space soon. When it is full, nothing new is written."),
     ),
@@ -63,6 +64,7 @@ ALERT_CHECKS = (
         title=_("Disk full"),
         severity="critical",
         find=lambda: _disks(DiskState.FULL),
+        metric=beyond("disk_state", by=("instance",), state="full"),
         note=_("Nothing new is written. The gateway, workers and active releases continue. Free space."),
     ),
 )

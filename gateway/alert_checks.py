@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
-from common.alert_checks import AlertCheck, AlertFinding, measured
+from common.alert_checks import AlertCheck, AlertFinding, MetricCondition, measured
 from gateway import metrics, selectors
 
 MOST_ERRORS = 0.05
@@ -27,7 +27,7 @@ ALERT_CHECKS = (
         name="SlipwayGatewayDown",
         title=_("Gateway down"),
         severity="critical",
-        find=measured(metrics.gateways, "gateway_up", 1, is_below=True),
+        find=measured(metrics.gateways, "gateway_up", 1, by=("cluster",), is_below=True),
         lasts=timedelta(minutes=1),
         note=_("Its models may not answer."),
     ),
@@ -36,6 +36,12 @@ ALERT_CHECKS = (
         title=_("Service fails more than 5 % of its requests"),
         severity="critical",
         find=_failing_services,
+        metric=MetricCondition(
+            "sum by (service, version) (max by (service, version, side, epoch)"
+            " (rate(slipway_service_errors_total[5m]))) > 0.05 * sum by (service, version)"
+            " (max by (service, version, side, epoch) (rate(slipway_service_requests_total[5m])))",
+            by=("service", "version"),
+        ),
         lasts=timedelta(seconds=30),
         note=_("Look at the versions' errors on its page; any former version can be brought back."),
     ),
@@ -43,7 +49,7 @@ ALERT_CHECKS = (
         name="SlipwayServiceBusy",
         title=_("Service almost without free slots"),
         severity="warning",
-        find=measured(metrics.workers, "service_busy", 0.95),
+        find=measured(metrics.workers, "service_busy", 0.95, by=("service", "version")),
         lasts=timedelta(minutes=10),
         note=_("Its queue grows: add replicas, or lend workers to it."),
     ),

@@ -80,22 +80,6 @@ MANIFEST = AppManifest(
     probes=(HealthProbe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(
-            name="SlipwayGatewayDown",
-            expr="max by (cluster) (slipway_gateway_up) == 0",
-            lasts="1m",
-            severity="critical",
-            summary="The gateway of {{ $labels.cluster }} does not work: its models may not answer.",
-        ),
-        AlertRule(
-            name="SlipwayServiceErrors",
-            expr="sum by (service, version) (max by (service, version, side, epoch)"
-            " (rate(slipway_service_errors_total[5m]))) > 0.05 * sum by (service, version)"
-            " (max by (service, version, side, epoch) (rate(slipway_service_requests_total[5m])))",
-            lasts="5m",
-            severity="critical",
-            summary="{{ $labels.service }}: more than 5 % of what {{ $labels.version }} answers are errors.",
-        ),
-        AlertRule(
             name="SlipwayRouteErrors",
             expr="sum by (service, version, route) (max by (service, version, side, epoch, route)"
             " (rate(slipway_service_route_errors_total[5m]))) > 0.05 * sum by (service, version, route)"
@@ -114,13 +98,6 @@ MANIFEST = AppManifest(
             lasts="5m",
             severity="warning",
             summary="{{ $labels.service }}: calls of {{ $labels.method }} wait more than 1 s for a batch.",
-        ),
-        AlertRule(
-            name="SlipwayServiceBusy",
-            expr="max by (service, version) (slipway_service_busy) > 0.95",
-            lasts="10m",
-            severity="warning",
-            summary="{{ $labels.service }}: workers of {{ $labels.version }} have almost no free slots.",
         ),
     ),
 )

@@ -233,38 +233,11 @@ MANIFEST = AppManifest(
     metrics=(metrics.findings, metrics.incidents, metrics.healing, metrics.figures),
     alert_rules=(
         AlertRule(
-            name="SlipwayGpuFindingFatal",
-            expr='max without (instance, pod) (slipway_gpu_findings{severity="fatal"}) > 0',
-            lasts="1m",
-            severity="warning",
-            summary="{{ $value }} fatal findings of GPU health are open.",
-        ),
-        AlertRule(
             name="SlipwayGpuLinesUnread",
             expr="max without (instance, pod) (slipway_gpu_unread_lines) > 0",
             lasts="1m",
             severity="warning",
             summary="{{ $value }} lines of GPU drivers name a fault and could not be read.",
-        ),
-        AlertRule(
-            name="SlipwayGpuIncidentNeedsPerson",
-            expr='max without (instance, pod) (slipway_gpu_incidents{state="needs_person"}) > 0',
-            severity="warning",
-            summary="{{ $value }} machines are out of service and wait for a person.",
-        ),
-        AlertRule(
-            name="SlipwayGpuHealingStopped",
-            expr="max(slipway_gpu_healing_stopped) > 0 or max(slipway_gpu_breakers_open) > 0",
-            severity="critical",
-            summary="Healing is stopped by its kill switch, or the breaker of a pool is open.",
-        ),
-        AlertRule(
-            name="SlipwayGpuPoolHasNoRoom",
-            expr='max without (instance, pod) (slipway_gpu_incidents_held{guard="unhealthy"}) > 0',
-            lasts="1m",
-            severity="critical",
-            summary="{{ $value }} machines with a fault are left as they are: as many others of their pool "
-            "are out of service as its limits allow. Return some, or approve these.",
         ),
     ),
     pruning=pruning.RULES,

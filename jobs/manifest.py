@@ -8,7 +8,6 @@ from django.utils.translation import ngettext
 from prometheus_client.metrics_core import Metric
 
 from common.alert_checks import AlertCheck, measured
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.metrics import gauge
@@ -56,16 +55,8 @@ MANIFEST = AppManifest(
             name="SlipwayJobsFailed",
             title=_("Jobs of a service have failed their last attempt"),
             severity="warning",
-            find=measured(jobs_by_state, "jobs", state="failed"),
+            find=measured(jobs_by_state, "jobs", by=("service",), state="failed"),
             note=_("Their pages say why; a retry sends them to the stable version."),
-        ),
-    ),
-    alert_rules=(
-        AlertRule(
-            name="SlipwayJobsFailed",
-            expr="max by (service) (slipway_jobs{state='failed'}) > 0",
-            severity="warning",
-            summary="{{ $labels.service }}: jobs have failed their last attempt.",
         ),
     ),
     hooks=(lambda: register_hold(has_own_jobs),),

@@ -4,7 +4,6 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.health import HealthProbe, Unhealthy
@@ -77,14 +76,6 @@ DESTINATIONS = (
         is_for_admins=True,
     ),
 )
-ALERT_RULES = (
-    AlertRule(
-        name="SlipwayFilesLost",
-        expr='max(slipway_store_findings{state="lost"}) > 0',
-        severity="critical",
-        summary="{{ $value }} files of the model store are lost.",
-    ),
-)
 
 
 def _health() -> str:
@@ -119,7 +110,6 @@ MANIFEST = AppManifest(
         "collections": lambda count: ngettext("collection", "collections", count),
     },
     metrics=(metrics.store_findings,),
-    alert_rules=ALERT_RULES,
     probes=(HealthProbe("store", _health, vital=False, title=_("Store")),),
     pruning=RULES,
 )

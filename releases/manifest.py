@@ -12,7 +12,6 @@ from capacity.events import WorkersMoved
 from clusters.events import NodeDraining, WorkersChanged
 from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.configuration import ConfigurationKind
 from common.declared import AppManifest
@@ -260,14 +259,6 @@ MANIFEST = AppManifest(
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Releases"),
     metrics=(metrics.releases_by_state, metrics.approval_waits, metrics.durations),
-    alert_rules=(
-        AlertRule(
-            name="SlipwayApprovalWaits",
-            expr="max(slipway_release_approval_wait_seconds) > 4 * 3600",
-            severity="warning",
-            summary="A release has waited for its approval for {{ $value | humanizeDuration }}.",
-        ),
-    ),
     pruning=RULES,
     hooks=(
         steps.load,

@@ -14,6 +14,7 @@ from alerts.models import AlertEvaluation, AlertGroup, RaisedAlert
 from alerts.services import care
 from alerts.services.evaluation import apply_results, begin_alert, make_checks, settle_states
 from common.alert_checks import AlertCheck, AlertFinding
+from common.alert_rules import rule_of
 from common.declared import manifests
 from common.errors import NotAllowed
 from common.models import DiskCondition
@@ -281,11 +282,17 @@ def test_alerts_of_a_team_are_hidden_from_others() -> None:
     )
 
 
-def test_a_check_is_as_grave_as_the_prometheus_rule_of_its_name() -> None:
-    rules = {rule.name: rule.severity for manifest in manifests() for rule in manifest.alert_rules}
-    shared = {name: check.severity for name, check in checks().items() if name in rules}
-    assert len(shared) > 20
-    assert shared == {name: rules[name] for name in shared}
+def test_a_condition_is_stated_once_for_the_check_and_for_prometheus() -> None:
+    by_hand = {rule.name for manifest in manifests() for rule in manifest.alert_rules}
+    assert not by_hand & set(checks())
+    written = [found for check in checks().values() if (found := rule_of(check))]
+    assert len(written) > 20
+    orders = rule_of(checks()["SlipwayClusterTakesNoOrders"])
+    assert orders
+    assert orders.expr == "max by (cluster) (slipway_cluster_takes_orders) < 1"
+    assert (orders.severity, orders.lasts) == ("warning", "2m")
+    assert "{{ $labels.cluster }}" in orders.summary
+    assert rule_of(checks()["SlipwayCrashLoop"]) is None, "no metric shows it"
 
 
 class TestGroup:

@@ -1,4 +1,4 @@
-from common.alert_rules import AlertRule, as_prometheus_rule, as_yaml
+from common.alert_rules import AlertRule, as_prometheus_rule, as_yaml, rule_of
 from common.declared import manifests
 from common.management.written import WrittenFromCode
 
@@ -7,7 +7,7 @@ OBJECT = """\
 """
 HEAD = """\
 # Prometheus alerting rules for Slipway: name this file under `rule_files`. docs/API.md describes the metrics.
-# Written by `manage.py alert_rules` from the manifests of the apps.
+# Written by `manage.py alert_rules` from the checks and rules in the manifests of the apps.
 """
 
 
@@ -23,4 +23,8 @@ class Command(WrittenFromCode):
 
 
 def _rules() -> list[AlertRule]:
-    return [rule for manifest in manifests() for rule in manifest.alert_rules]
+    found: list[AlertRule] = []
+    for manifest in manifests():
+        found += manifest.alert_rules
+        found += filter(None, map(rule_of, manifest.alert_checks))
+    return found
