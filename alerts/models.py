@@ -19,15 +19,18 @@ class AlertGroupRows(TeamOrShared["AlertGroup"]):
         def counted(*states: AlertState) -> Count:
             return Count("alerts", filter=Q(alerts__state__in=states))
 
-        rows = self.annotate(
-            number=counted(*OPEN),
-            firing=counted(AlertState.FIRING),
-            acknowledged=counted(AlertState.ACKNOWLEDGED),
-            began_at=Min("alerts__began_at", filter=Q(alerts__state__in=OPEN)),
-            first_id=Min("alerts__pk", filter=Q(alerts__state__in=OPEN)),
-        )
+        columns: dict[str, Any] = {
+            "number": counted(*OPEN),
+            "firing": counted(AlertState.FIRING),
+            "acknowledged": counted(AlertState.ACKNOWLEDGED),
+            "began_at": Min("alerts__began_at", filter=Q(alerts__state__in=OPEN)),
+            "first_id": Min("alerts__pk", filter=Q(alerts__state__in=OPEN)),
+        }
+        groups = RaisedAlert.objects.open().values("group")
+        rows: Any = self.filter(pk__in=groups).annotate(**columns)
         is_quiet = Case(When(firing=0, then=1), default=0)
-        return rows.filter(number__gt=0).order_by(is_quiet, "severity", "began_at", "pk")
+        found: AlertGroupRows = rows.order_by(is_quiet, "severity", "began_at", "pk")
+        return found
 
 
 class AlertGroup(models.Model):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from django.db.models import Q
 from prometheus_client.metrics_core import Metric
 
-from clusters import selectors
+from clusters import agent_contacts, selectors
 from clusters.backends.checks import missing_rights
 from clusters.fleet import ClusterSnapshot
 from clusters.models import Cluster
@@ -84,7 +84,7 @@ def fleet() -> Iterator[Metric]:
             for name, checks in kept.values_list("name", "checks")
         ],
     )
-    silent = set(selectors.silent_relays(present, now=clock.now()).values_list("name", flat=True))
+    silent = set(agent_contacts.silent_relays(present, now=clock.now()).values_list("name", flat=True))
     relays = present.filter(Q(relay_heard_at__isnull=False) | Q(relay_silent_since__isnull=False))
     yield gauge(
         "relay_silent",

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters import selectors
+from clusters import agent_contacts, selectors
 from clusters.agents import AgentContact, silent_since
 from clusters.backends.base import BackendError, ClusterBackend, ClusterRightsMissing
 from clusters.backends.checks import RIGHT, ClusterCheck, missing_rights
@@ -170,8 +170,8 @@ class ClusterReconciler(Reconciler[Cluster]):
     def __init__(
         self,
         backend_of: Callable[[Cluster], ClusterBackend] = backend_of,
-        agents_of: AgentsOf = selectors.agents_of,
-        relay_of: RelayOf = selectors.relay_of,
+        agents_of: AgentsOf = agent_contacts.agents_of,
+        relay_of: RelayOf = agent_contacts.relay_of,
     ) -> None:
         self.backend_of = backend_of
         self.agents_of = agents_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from clusters import heartbeat_records, selectors
+from clusters import agent_contacts, heartbeat_records
 from clusters.agents import AgentContact
 from clusters.backends.base import (
     BackendError,
@@ -42,8 +42,8 @@ class DeploymentTools:
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
-    agents: Callable[[int], Mapping[int, AgentContact] | None] = selectors.agents_of
-    relay: Callable[[Cluster], AgentContact | None] = selectors.relay_of
+    agents: Callable[[int], Mapping[int, AgentContact] | None] = agent_contacts.agents_of
+    relay: Callable[[Cluster], AgentContact | None] = agent_contacts.relay_of
     heard: Callable[[Cluster, str], SharedWorkers | None] = shared_workers
 
 

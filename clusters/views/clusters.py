@@ -14,7 +14,7 @@ from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.services.tokens import LONGEST
 from accounts.states import Right
-from clusters import selectors
+from clusters import agent_contacts, selectors
 from clusters.agents import is_silent
 from clusters.backends.checks import RIGHT
 from clusters.backends.kinds import abilities_of
@@ -120,7 +120,7 @@ def agent_token(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     node = visible_node(actor, pk)
     form = AgentTokenForm(request.POST if request.method == "POST" else None)
-    context = {"row": node, "form": form, "is_replaced": selectors.agent_token(node) is not None}
+    context = {"row": node, "form": form, "is_replaced": agent_contacts.agent_token(node) is not None}
     if form.is_bound and form.is_valid():
         try:
             issued = issue_node_token(

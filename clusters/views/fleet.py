@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.actors import of_request
 from accounts.selectors import may, may_for_owner
 from accounts.states import Right
-from clusters import heartbeat_records, overview, selectors
+from clusters import agent_contacts, heartbeat_records, overview, selectors
 from clusters.errors import WorkerMissing
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
@@ -201,7 +201,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
             (gpu, _shown_readings(gpu, readings.get(gpu.uuid, {})))
             for gpu in row.gpus.exclude(state=GpuState.GONE)
         ],
-        "agent_token": selectors.agent_token(row),
+        "agent_token": agent_contacts.agent_token(row),
         "panels": node_panels(row),
         "drain": row.drains.order_by("-pk").first(),
         "place": [(level.title, found[level.name]) for level in LEVELS if level.name in found],

@@ -56,7 +56,8 @@ class GraphExecutor:
         self._room = asyncio.Event()
         self.calls = CallRecords()
         self._ended = {"done": 0, "failed": 0, "cancelled": 0}
-        self._records = ItemRecords()
+        self.kept = ItemRecords()
+        """Items that are over."""
         self._switched: asyncio.Task[None] | None = None
         self.switch_problem = ""
 
@@ -172,7 +173,7 @@ class GraphExecutor:
 
     def retry(self, item: int) -> int:
         """Run a failed item again, as one of its own whose number is returned. Raises ItemForgotten."""
-        record = self._records.get(item)
+        record = self.kept.get(item)
         if not record.inputs:
             raise ItemForgotten(f"the inputs of item {item} are no longer kept")
         number, outcome = self.submit(record.inputs, priority=OFFLINE, retry_of=item)
@@ -337,27 +338,20 @@ class GraphExecutor:
         record.reason = reason
         record.inputs = {} if state == "cancelled" else one.inputs
         record.outputs = outputs or {}
-        self._records.add(record)
+        self.kept.add(record)
 
     def records(self) -> list[ItemRecord]:
         """Items that wait or run and those that are over, the newest first."""
         waiting = [one.record("waiting") for one in reversed(self._waiting)]
         running = [one.record("running") for one in reversed(self._inside.values())]
-        return [*waiting, *running, *self._records.newest()]
+        return [*waiting, *running, *self.kept.newest()]
 
     def calls_of(self, item: int) -> list[ModelCalled]:
         """Return the calls of an item's tasks as the runtime counts and traces those of models."""
         try:
-            return [self.calls.told(one) for one in self._records.get(item).calls]
+            return [self.calls.told(one) for one in self.kept.get(item).calls]
         except ItemForgotten:
             return []
-
-    def kept_inputs(self) -> list[Mapping[str, bytes]]:
-        return self._records.inputs()
-
-    def record(self, item: int) -> ItemRecord:
-        """Return an item that is over. Raises ItemForgotten."""
-        return self._records.get(item)
 
     def _outputs(self, item: ItemState) -> Outputs:
         return {

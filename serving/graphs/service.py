@@ -197,7 +197,7 @@ def _profiled(executor: GraphExecutor, profile: SelfProfile, *, begins: bool) ->
     try:
         if begins:
             uses_cards = any(one.device == "cuda" for one in executor.plan.tasks.values())
-            profile.begin(executor.kept_inputs(), "cuda" if uses_cards else "cpu")
+            profile.begin(executor.kept.inputs(), "cuda" if uses_cards else "cpu")
     except GraphError as error:
         return Frame.END, Problem(409, "No profile", str(error)).document(), b""
     return Frame.ANSWER, profile.document(), b""
@@ -205,7 +205,7 @@ def _profiled(executor: GraphExecutor, profile: SelfProfile, *, begins: bool) ->
 
 def _content(executor: GraphExecutor, meta: Meta) -> tuple[Frame, Meta, bytes]:
     """Bytes of an input or an output. Raises ItemForgotten."""
-    record, name = executor.record(meta["item"]), meta["name"]
+    record, name = executor.kept.get(meta["item"]), meta["name"]
     if meta["is_input"] and name in record.inputs:
         return Frame.ANSWER, {"suffix": "bin"}, record.inputs[name]
     if not meta["is_input"] and name in record.outputs:

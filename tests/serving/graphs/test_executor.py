@@ -273,11 +273,11 @@ async def test_what_waits_beyond_the_limit_is_refused_and_a_failed_item_runs_aga
         again = executor.retry(failed.item)
         while executor.records()[0].state != "failed":
             await asyncio.sleep(0.05)
-        assert (executor.record(again).retry_of, executor.record(again).reason) == (
+        assert (executor.kept.get(again).retry_of, executor.kept.get(again).reason) == (
             failed.item,
             "Risky: ValueError: 7 is poison",
         )
-        done = executor.record(1)
+        done = executor.kept.get(1)
         assert (done.inputs, done.outputs[""][1]) == ({"x": b"20"}, b"201")
         with pytest.raises(GraphError):
             executor.retry(999)
