@@ -259,6 +259,7 @@ class WebhookForm(forms.Form):
         self._offer(teams if person.is_superuser else teams.filter(memberships__user=person))
         url = self.fields["url"]
         url.required = False
+        self.fields["format"].help_text = ""
         url.help_text = _(
             "Of a chat or another service. E-mail goes to the address of your account: leave it empty."
         )
@@ -305,7 +306,7 @@ class NewWebhookForm(WebhookForm):
 
 class OwnWebhookForm(WebhookForm):
     revision = None  # type: ignore[assignment]
-    field_order = ("format", "url", "events", "teams", "severity", "description")
+    field_order = ("format", "url", "description", "teams", "severity", "events")
 
     def __init__(self, *args: Any, person: User, **options: Any) -> None:
         super().__init__(*args, endpoint=WebhookEndpoint(person=person), **options)

@@ -109,7 +109,10 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "group": shown,
         "title": title_of(shown.check_name),
         "note": note_of(shown.check_name),
-        "rows": alerts_for(actor).open().filter(group=shown).order_by("pk")[:MOST_SHOWN],
+        "rows": [
+            (row, {name: value for name, value in row.labels.items() if name not in shown.labels})
+            for row in alerts_for(actor).open().filter(group=shown).order_by("pk")[:MOST_SHOWN]
+        ],
         "may_acknowledge": may_act and shown.firing,
         "may_silence": may_act and shown.state != AlertState.SILENCED,
         "silence_form": SilenceForm(),

@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.utils.translation import gettext_lazy as _
 
 from common import clock
-from common.alert_checks import AlertCheck, AlertFinding
+from common.alert_checks import AlertCheck, AlertFinding, MetricCondition
 from common.alert_rules import AlertRule
 from common.audit import Recorded
 from common.clock import UNHEALTHY_SECONDS
@@ -56,6 +56,10 @@ MANIFEST = AppManifest(
             title=_("No backup, or an old one"),
             severity="critical",
             find=_old_backups,
+            metric=MetricCondition(
+                "max(slipway_backup_age_seconds) > max(slipway_backup_age_limit_seconds)"
+                " or (max(slipway_backup_age_limit_seconds) unless max(slipway_backup_age_seconds))"
+            ),
             lasts=timedelta(minutes=15),
             note=_("Older than SLIPWAY_BACKUP_MAX_AGE_HOURS: run slipway-server backup."),
         ),
@@ -111,14 +115,6 @@ MANIFEST = AppManifest(
             severity="warning",
             summary="The clock of {{ $labels.host }} is off the database's by {{ $value }} s.",
             note="Leases and due times go by the database's; certificates, tokens and logs do not.",
-        ),
-        AlertRule(
-            name="SlipwayBackupOld",
-            expr="max(slipway_backup_age_seconds) > max(slipway_backup_age_limit_seconds)"
-            " or (max(slipway_backup_age_limit_seconds) unless max(slipway_backup_age_seconds))",
-            lasts="15m",
-            severity="critical",
-            summary="The last good backup is older than SLIPWAY_BACKUP_MAX_AGE_HOURS, or there is none.",
         ),
         AlertRule(
             name="SlipwayNotMeasured",

@@ -58,6 +58,10 @@ class Freeze(Revised):
         return self.name
 
     @property
+    def seconds(self) -> int:
+        return self.minutes * 60
+
+    @property
     def is_stop(self) -> bool:
         return self.minutes is None
 

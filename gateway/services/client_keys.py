@@ -173,7 +173,10 @@ def _check(
     if len(services) > MOST_SERVICES:
         faults["services"] = [_("Name 100 services at most, or none for all of the team.")]
     elif unknown := sorted(set(services) - _names_of(team)):
-        words = _("Team %(team)s has no service or ability %(unknown)s at a gateway that knows keys.")
+        words = _(
+            "Team %(team)s has no service or ability %(unknown)s at a gateway that knows keys; a Gateway of "
+            "Kubernetes knows none."
+        )
         faults["services"] = [words % {"team": team, "unknown": ", ".join(unknown)}]
     if faults:
         raise Invalid(fields=faults)

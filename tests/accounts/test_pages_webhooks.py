@@ -87,13 +87,36 @@ def test_only_who_may_change_webhooks_sees_them(endpoint):
     place = f"/settings/webhooks/{endpoint.pk}/"
     bob = client_of(cast.person("bob", vision="approver"))
     eve = client_of(cast.person("eve", other="admin"))
-    assert bob.get("/settings/webhooks/").status_code == 403
+    assert endpoint.place not in text_of(bob.get("/settings/webhooks/"))
+    assert bob.get("/settings/webhooks/+new/").status_code == 403
     assert bob.get(place).status_code == 404
     assert eve.get("/settings/webhooks/").status_code == 200
     for path in ("", "rotate/", "deliveries/1/"):
         assert eve.get(f"{place}{path}").status_code == 404
     for path in ("", "test/", "rotate/", "enabled/", "delete/", "deliveries/1/replay/"):
         assert eve.post(f"{place}{path}", {"reason": "x"}, headers=PART).status_code == 404
+
+
+def test_a_viewer_makes_one_of_their_own_and_sees_it_under_their_account(settings):
+    settings.SLIPWAY_SMTP_URL = "smtp://127.0.0.1:25"
+    user = cast.person("vera", vision="viewer")
+    vera = client_of(user)
+    sent = {"format": "email", "events": ["alert.firing"], "teams": ["vision"], "severity": "critical"}
+    refused = vera.post("/settings/webhooks/+own/", sent)
+    assert refused.status_code == 422
+    assert "no e-mail address" in text_of(refused)
+    user.email = "vera@example.org"
+    user.save()
+    assert vera.post("/settings/webhooks/+own/", sent).status_code == 302
+    row = WebhookEndpoint.objects.get()
+    assert (row.person, row.url, row.teams, row.severity) == (user, "mailto:", ["vision"], "critical")
+    assert "vera@example.org" in text_of(vera.get("/settings/account/"))
+    changed = sent | {"revision": row.revision, "severity": "any", "description": "All of them"}
+    assert vera.post(f"/settings/webhooks/{row.pk}/", changed).status_code == 302
+    row.refresh_from_db()
+    assert (row.severity, row.url) == ("any", "mailto:")
+    ada = client_of(cast.person("ada", vision="admin"))
+    assert ada.get(f"/settings/webhooks/{row.pk}/").status_code == 404
 
 
 def test_administrators_make_one_for_everything(endpoint):

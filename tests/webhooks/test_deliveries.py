@@ -332,6 +332,7 @@ class TestOfAPerson:
         assert only().state == "pending"
         Membership.objects.filter(user__username="bob", team__name="post").delete()
         happen()
+        clock.pass_(timedelta(hours=2))
         deliver(clock)
         assert (only().state, receiver.received) == ("given_up", [])
 
