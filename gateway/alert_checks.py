@@ -5,8 +5,10 @@ from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
+from common import clock
 from common.alert_checks import AlertCheck, AlertFinding, MetricCondition, measured
 from gateway import metrics, selectors
+from gateway.slowness import slow_services
 
 MOST_ERRORS = 0.05
 LEAST_REQUESTS = 20
@@ -20,6 +22,10 @@ def _failing_services() -> Iterable[AlertFinding]:
         for name, (requests, errors) in lately.items()
         if requests >= LEAST_REQUESTS and errors > MOST_ERRORS * requests
     ]
+
+
+def _slow_services() -> Iterable[AlertFinding]:
+    return [AlertFinding({"service": one.service}, round(one.p95_ms)) for one in slow_services(clock.now())]
 
 
 ALERT_CHECKS = (
@@ -44,6 +50,16 @@ ALERT_CHECKS = (
         ),
         lasts=timedelta(seconds=30),
         note=_("Look at the versions' errors on its page; any former version can be brought back."),
+    ),
+    AlertCheck(
+        name="SlipwayServiceSlow",
+        title=_("Service answers twice as slowly as on the day before"),
+        severity="warning",
+        find=_slow_services,
+        lasts=timedelta(minutes=5),
+        note=_(
+            "The value is its latency p95 of the last ten minutes, in milliseconds. An objective bounds it."
+        ),
     ),
     AlertCheck(
         name="SlipwayServiceBusy",

@@ -14,7 +14,7 @@ from tests.accounts.rights_matrix import ROUTES, Scene
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root")]
 
 SUBMIT = re.compile(r'<button(?![^>]*(type="button"|disabled))')
-OWN = re.compile(r"/accounts/|/language/|/settings/(account|tokens|delegations)/")
+OWN = re.compile(r"/accounts/|/language/|/settings/(account|tokens|delegations|webhooks/\+own)/")
 """What everybody may do: sign out, and change what is their own."""
 MOST_PAGES = 400
 

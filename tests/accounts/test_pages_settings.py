@@ -77,7 +77,7 @@ def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
         "read", "models.write", "releases.start", "jobs.write", "benchmarks.write", "optimizations.write"
     }  # fmt: skip
     viewer = text_of(client_of(cast.person("eve", vision="viewer")).get("/settings/tokens/+new/"))
-    assert re.findall(r'name="scopes" value="([^"]+)"', viewer) == ["read"]
+    assert re.findall(r'name="scopes" value="([^"]+)"', viewer) == ["read", "webhooks.write"]
     assert "Approver bot" not in viewer
 
 
