@@ -58,8 +58,9 @@ class Freeze(Revised):
         return self.name
 
     @property
-    def seconds(self) -> int:
-        return self.minutes * 60
+    def seconds(self) -> int | None:
+        """Its length; None: a stop, which ends when somebody ends it."""
+        return self.minutes * 60 if self.minutes is not None else None
 
     @property
     def is_stop(self) -> bool:
