@@ -81,6 +81,12 @@ TOPOLOGIES = Resource("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", is_
 WORKLOAD_PRIORITIES = Resource(
     "kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", is_namespaced=False
 )
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", is_namespaced=False)
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"
+)
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", is_namespaced=False)
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 BENCHMARKS = Resource("slipway.io", "v1alpha1", "Benchmark", "benchmarks")
 """Our own, where a cluster has its definition: deploy/benchmarks."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from kube.fake.clock import START
 from kube.fake.controllers import (
     budgets,
+    claims,
     collecting,
     daemon_sets,
     deployments,
@@ -99,6 +100,7 @@ class SimulatedCluster(FakeApiServer):
                     device_plugin.step(hands)
                 stateful_sets.step(hands)
                 daemon_sets.step(hands)
+                claims.step(hands)
                 self._jobs.step(hands)
                 self._nodes.step(hands, self.kubelets)
                 self._evictions.step(hands)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from kube.fake import device_defaults
 from kube.fake.kinds import ObjectKind
 from kube.fake.schema import ANY, FieldSchema
 
@@ -319,6 +320,8 @@ FILLERS: dict[str, Callable[[Object], None]] = {
     "ClusterRoleBinding": _role_binding,
     "PersistentVolumeClaim": _claim,
     "PriorityClass": _priority_class,
+    "ResourceClaim": device_defaults.fill_claim,
+    "ResourceClaimTemplate": device_defaults.fill_template,
 }
 
 

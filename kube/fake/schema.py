@@ -43,6 +43,8 @@ KEYED: dict[str, tuple[str, ...]] = {
     "V1NodeStatus.addresses": ("type",),
     "V1PersistentVolumeClaimStatus.conditions": ("type",),
     "V1PodDisruptionBudgetStatus.conditions": ("type",),
+    "V1PodStatus.resourceClaimStatuses": ("name",),
+    "V1ResourceClaimStatus.reservedFor": ("uid",),
 }
 SETS = {"V1ObjectMeta.finalizers", "V1NodeSpec.podCIDRs"}
 ATOMIC_TYPES = {

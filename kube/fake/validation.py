@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kube.fake import device_rules
 from kube.fake.causes import StatusCause
 from kube.fake.defaults import quantity
 from kube.fake.kinds import ObjectKind
@@ -113,6 +114,7 @@ def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = 
     for list_name in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(list_name) or ()):
             faults += _container_faults(container, f"{place}.{list_name}[{index}]", names)
+    faults += device_rules.pod_claim_faults(dict(spec), place)
     policy = spec.get("restartPolicy")
     if is_template and policy != "Always":
         faults.append(unsupported(f"{place}.restartPolicy", compact(policy), ["Always"]))
@@ -363,6 +365,9 @@ CHECKS: dict[str, Callable[[Object], list[StatusCause]]] = {
     "Node": _node,
     "Event": _event,
     "PodDisruptionBudget": _budget,
+    "ResourceClaim": lambda item: [*device_rules.claim_faults(item), *device_rules.claim_status_faults(item)],
+    "ResourceClaimTemplate": device_rules.template_faults,
+    "ResourceSlice": device_rules.slice_faults,
 }
 UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[StatusCause]]] = {
     "ConfigMap": _frozen_data,
@@ -377,4 +382,7 @@ UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[StatusCause]]] = {
     "RoleBinding": _binding_update,
     "ClusterRoleBinding": _binding_update,
     "PersistentVolumeClaim": _claim_update,
+    "ResourceClaim": device_rules.same_spec,
+    "ResourceClaimTemplate": device_rules.same_spec,
+    "ResourceSlice": device_rules.slice_update,
 }

@@ -13,11 +13,13 @@ from kubernetes.client import models
 
 KEPT = Path(__file__).resolve().parent.parent.parent / "kube/fake/builtin_types.json"
 ROOTS = (
+    "ResourceV1ResourceClaim",
     "V1ClusterRole",
     "V1ClusterRoleBinding",
     "V1ConfigMap",
     "V1DaemonSet",
     "V1Deployment",
+    "V1DeviceClass",
     "V1Ingress",
     "V1Job",
     "V1Lease",
@@ -30,7 +32,9 @@ ROOTS = (
     "V1PodDisruptionBudget",
     "V1PriorityClass",
     "V1ReplicaSet",
+    "V1ResourceClaimTemplate",
     "V1ResourceQuota",
+    "V1ResourceSlice",
     "V1Role",
     "V1RoleBinding",
     "V1Scale",

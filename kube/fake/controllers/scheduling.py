@@ -4,6 +4,7 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+from kube.fake.controllers.claims import ClaimPlacing
 from kube.fake.controllers.controller_tools import ControllerTools, Object, set_condition
 from kube.fake.defaults import quantity
 from kube.fake.selectors import matches_expression
@@ -39,6 +40,8 @@ class Scheduler:
         for pod in sorted(waiting, key=lambda one: -one["spec"].get("priority", 0)):
             if pod["spec"].get("schedulingGates"):
                 self._say(hands, pod, "SchedulingGated", GATED)
+            elif room.devices.waits(pod):
+                continue
             elif missing := _missing_claim(hands, pod):
                 self._say(hands, pod, "Unschedulable", f"0/{len(nodes)} nodes are available: {missing}")
             elif nodes:
@@ -49,6 +52,7 @@ class Scheduler:
         free = [node for node in room.nodes if not reasons[node["metadata"]["name"]]]
         if free:
             chosen = min(free, key=lambda node: (room.pods(node), node["metadata"]["name"]))
+            room.devices.take(pod, chosen)
             _bind(hands, pod, chosen)
             room.take(pod, chosen)
             return
@@ -114,6 +118,7 @@ class _Room:
 
     def __init__(self, hands: ControllerTools, nodes: list[Object]) -> None:
         self.nodes = nodes
+        self.devices = ClaimPlacing(hands)
         self._on: dict[str, list[Object]] = {node["metadata"]["name"]: [] for node in nodes}
         for pod in hands.look("pods"):
             self._on.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
@@ -136,7 +141,9 @@ class _Room:
                 return [TAINTED]
         if not _is_selected(spec, node):
             return [UNSELECTED]
-        return self._insufficient(pod, node, self.on(node["metadata"]["name"]))
+        found = self._insufficient(pod, node, self.on(node["metadata"]["name"]))
+        lacking = self.devices.why_not(pod, node)
+        return [*found, lacking] if lacking else found
 
     def could(self, pod: Object, node: Object) -> bool:
         """Were nobody else there."""
@@ -167,6 +174,8 @@ class _Room:
             for resource, amount in requests_of(one).items():
                 used[resource] = used.get(resource, Decimal(0)) + amount
         for resource, wanted in requests_of(pod).items():
+            if self.devices.by_devices(resource, node):
+                continue
             if wanted + used.get(resource, Decimal(0)) > (quantity(room.get(resource, 0)) or 0):
                 found.append(f"Insufficient {resource}")
         return found
