@@ -5,6 +5,7 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from benchmarks.events import BenchmarkBudgetSpent, BenchmarkEnded
+from benchmarks.gpu_needs import of_benchmarks
 from benchmarks.models import BenchmarkRecords
 from benchmarks.reconcilers.benchmarks import BenchmarkReconciler
 from benchmarks.reconcilers.cleanup import CleanupReconciler
@@ -14,6 +15,7 @@ from benchmarks.record_store import RECORDS
 from benchmarks.search_box import find
 from benchmarks.states import BenchmarkState, LoadEngineKind, ObjectiveKind, PriorKind, RunState, Strategy
 from benchmarks.webhook_events import benchmark_payload
+from clusters.gpu_needs import register_need_source
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.pages.badges import Badge
@@ -102,5 +104,8 @@ MANIFEST = AppManifest(
         ),
     ),
     webhook_heading=_("Benchmarks"),
-    hooks=(lambda: register_references(RECORDS),),
+    hooks=(
+        lambda: register_references(RECORDS),
+        lambda: register_need_source("benchmarks", of_benchmarks),
+    ),
 )

@@ -5,7 +5,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from math import ceil
 from typing import Any, Literal
 
 import orjson
@@ -15,12 +16,19 @@ from clusters.second_frames import SecondFrame
 from clusters.states import Alert, NodeState
 
 MINUTES = 24 * 60
-Measure = Literal["busy", "memory", "mark", "in_flight", "queue", "slots", "workers"]
-MEASURES: tuple[Measure, ...] = ("busy", "memory", "mark", "in_flight", "queue", "slots", "workers")
+Measure = Literal["busy", "memory", "mark", "in_flight", "queue", "slots", "workers", "gpu_memory"]
+MEASURES: tuple[Measure, ...] = (
+    "busy", "memory", "mark", "in_flight", "queue", "slots", "workers", "gpu_memory",
+)  # fmt: skip
+"""In the order of a packed minute; minutes of an older release lack the last ones."""
 SHARES = frozenset({"busy", "memory"})
 """Kept as whole percents."""
-WIDE = frozenset({"in_flight", "queue", "slots", "workers"})
+WIDE = frozenset({"in_flight", "queue", "slots", "workers", "gpu_memory"})
 """Kept in two bytes, 65,534 at most; the others in one, 254 at most."""
+
+
+GPU_MEMORY_STEP_MIB = 16
+"""Unit of `gpu_memory`, so that the memory of any GPU fits into two bytes; rounded up."""
 
 
 class HistoryMark(IntEnum):
@@ -47,6 +55,8 @@ class MinuteFigures:
     queue: float | None = None
     slots: float | None = None
     workers: float | None = None
+    gpu_memory: float | None = None
+    """MiB that a worker holds, or the largest of a deployment's workers."""
 
     @property
     def row(self) -> list[int | None]:
@@ -55,6 +65,8 @@ class MinuteFigures:
         for name in MEASURES:
             value = getattr(self, name)
             if value is not None:
+                if name == "gpu_memory":
+                    value = ceil(value / GPU_MEMORY_STEP_MIB)
                 value = max(0, round(value * 100 if name in SHARES else value))
                 value = min(value, 65_534 if name in WIDE else 254)
             found.append(value)
@@ -96,7 +108,7 @@ def known_values(
     if packed is None:
         return
     unknown = _unknown(measure)
-    scale = 0.01 if measure in SHARES else 1
+    scale = _scale(measure)
     for minute, value in enumerate(_column(packed, measure)[max(first, 0) : last + 1], max(first, 0)):
         if value != unknown:
             yield minute, value * scale
@@ -178,6 +190,7 @@ def _load(
     memory: float | None = None,
 ) -> list[int | None]:
     known = [means[one.row.uid] for one in workers if one.row.uid in means]
+    held = [size for one in known if len(one) > 4 and (size := one[4]) is not None]
     slots = sum(one[3] or 0.0 for one in known)
     at_work = sum((one[0] or 0.0) * (one[3] or 0.0) for one in known)
     return MinuteFigures(
@@ -188,6 +201,7 @@ def _load(
         queue=sum(one[2] or 0.0 for one in known) if known else None,
         slots=slots if known else None,
         workers=len(workers),
+        gpu_memory=max(held, default=None),
     ).row
 
 
@@ -195,10 +209,11 @@ def _means(frames: Iterable[Mapping[str, Sequence[float | None]]]) -> dict[str, 
     sums: dict[str, list[tuple[float, int]]] = {}
     for frame in frames:
         for name, values in frame.items():
-            before = sums.get(name) or [(0.0, 0)] * len(values)
+            # A process of an older release says less of a worker.
+            pairs = zip_longest(sums.get(name) or (), values)
             sums[name] = [
-                pair if value is None else (pair[0] + value, pair[1] + 1)
-                for pair, value in zip(before, values, strict=True)
+                before if value is None else (before[0] + value, before[1] + 1)
+                for before, value in ((pair or (0.0, 0), value) for pair, value in pairs)
             ]
     return {
         name: [total / count if count else None for total, count in pairs] for name, pairs in sums.items()
@@ -219,5 +234,11 @@ def _unknown(measure: Measure) -> int:
 
 
 def row_value(row: Sequence[Any], measure: Measure) -> float | None:
-    value: float | None = row[MEASURES.index(measure)]
-    return value * 0.01 if value is not None and measure in SHARES else value
+    place = MEASURES.index(measure)
+    value: float | None = row[place] if place < len(row) else None
+    return value * _scale(measure) if value is not None else None
+
+
+def _scale(measure: Measure) -> float:
+    """Return by what a kept number is multiplied."""
+    return 0.01 if measure in SHARES else GPU_MEMORY_STEP_MIB if measure == "gpu_memory" else 1

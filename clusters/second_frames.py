@@ -21,7 +21,7 @@ KEEP = timedelta(minutes=15)
 class SecondFrame:
     at: datetime
     workers: Mapping[str, list[Any]] = field(default_factory=dict)
-    """By uid: busy (0..1), in flight, queue, slots."""
+    """By uid: busy (0..1), in flight, queue, slots, MiB of GPU memory (None, or absent: not measured)."""
     gpus: Mapping[str, list[Any]] = field(default_factory=dict)
     """By `gpu_key`: use (0..1), bytes of memory in use (of a machine itself their share); None: not read."""
 
@@ -47,7 +47,13 @@ async def remember(
     agent's key.
     """
     workers = {
-        uid: [round(one["busy"], 2), one["in_flight"], one["queue_depth"], one["slots"]]
+        uid: [
+            round(one["busy"], 2),
+            one["in_flight"],
+            one["queue_depth"],
+            one["slots"],
+            one.get("gpu_memory_mib"),
+        ]
         for uid, one in heartbeats.items()
     }
     gpus = {

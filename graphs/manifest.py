@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_user
 from accounts.models import User
+from clusters.gpu_needs import register_need_source
 from common.actor import Actor
 from common.choices import ChoiceSet
 from common.declared import AppManifest
@@ -20,6 +21,7 @@ from common.webhooks.catalogue import EventPayload, Ids, WebhookEventType
 from common.words import mentioning
 from graphs import selectors
 from graphs.events import GraphPlanMoved
+from graphs.gpu_needs import of_profiles
 from graphs.models import Graph, GraphVersion, TaskGraphPlan, TaskModel
 from graphs.reconcilers import GraphPlanReconciler, GraphReconciler
 from graphs.states import AdaptMode, GraphItemState, GraphPlanState, GraphState, PlanKind
@@ -136,6 +138,7 @@ MANIFEST = AppManifest(
     ),
     webhook_heading=_("Task graphs"),
     hooks=(
+        lambda: register_need_source("graphs", of_profiles),
         lambda: register_uses(VERSIONS_OF_GRAPHS),
         lambda: register_uses(VERSIONS_OF_TASKS),
         lambda: register_uses(MODELS_OF_CODE),

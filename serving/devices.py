@@ -36,10 +36,14 @@ def read_host(meminfo: Path = MEMINFO) -> tuple[Device, ...]:
 
 async def read_devices() -> tuple[Device, ...]:
     """Read the GPUs; none where there is no such tool, or where it does not answer."""
+    return parse_devices(await ask_driver(f"--query-gpu=uuid,{','.join(READINGS)}"))
+
+
+async def ask_driver(query: str) -> str:
+    """Return the rows of the driver's own tool; empty where there is none, or where it does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return ()
-    query = f"--query-gpu=uuid,{','.join(READINGS)}"
+        return ""
     try:
         process = await asyncio.create_subprocess_exec(
             *(tool, query, "--format=csv,noheader,nounits"),
@@ -48,7 +52,7 @@ async def read_devices() -> tuple[Device, ...]:
             stderr=asyncio.subprocess.DEVNULL,
         )
     except OSError:
-        return ()
+        return ""
     try:
         listed, _ = await asyncio.wait_for(process.communicate(), READ_WITHIN_SECONDS)
     except TimeoutError:
@@ -57,8 +61,8 @@ async def read_devices() -> tuple[Device, ...]:
         # A driver that hangs keeps it where no signal comes: it is not waited for for ever.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), READ_WITHIN_SECONDS)
-        return ()
-    return parse_devices(listed.decode(errors="replace")) if process.returncode == 0 else ()
+        return ""
+    return listed.decode(errors="replace") if process.returncode == 0 else ""
 
 
 def parse_devices(listed: str) -> tuple[Device, ...]:

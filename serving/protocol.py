@@ -125,8 +125,8 @@ class Heartbeat:
     empty: its deployment has no groups. `jobs_running`: jobs in hand. `adapters`: those that its service has
     beside the version's own. `prompt_lengths`, `answer_lengths`: answered requests by their tokens, one count
     for each of LENGTH_BOUNDS and one for what is longer, as far as the last that is not 0, since the process
-    started. `reason` says in words why the state is not `ready`. `at` and `started_at` are seconds since the
-    epoch by the worker's clock.
+    started. `gpu_memory_mib`: GPU memory that it holds, None: not measured. `reason` says in words why the
+    state is not `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
     """
 
     worker: str
@@ -155,6 +155,7 @@ class Heartbeat:
     tpot: Latency | None = None
     prompt_lengths: tuple[int, ...] = ()
     answer_lengths: tuple[int, ...] = ()
+    gpu_memory_mib: int | None = None
     started_at: float
     at: float
 
@@ -356,6 +357,7 @@ _READERS: Mapping[str, Callable[[Fields, str], Any]] = {
     "tpot": _latency,
     "prompt_lengths": _lengths,
     "answer_lengths": _lengths,
+    "gpu_memory_mib": lambda read, key: None if read.data.get(key) is None else read.whole(key),
     "started_at": _number(),
     "at": _number(),
 }

@@ -34,6 +34,7 @@ from serving.engines.factory import make_compressor, make_engine
 from serving.engines.registry import ENGINES
 from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
+from serving.gpu_memory import GpuMemory
 from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, OpenAiRoute, RequestFault
@@ -90,6 +91,7 @@ class WorkerProcess:
             )
             self._server = _AsgiServer(app, grace_seconds=command.grace_seconds)
         self._heartbeats: HeartbeatSender | None = None
+        self._gpu_memory = GpuMemory()
         self._status = EXIT_DONE
         self._stop = asyncio.Event()
 
@@ -111,6 +113,8 @@ class WorkerProcess:
                 token_file=Path(token_file) if token_file else None,
             )
             background.append(asyncio.create_task(self._heartbeats.run()))
+            if self._command.device != "cpu":
+                background.append(asyncio.create_task(self._gpu_memory.run()))
         await self._stop.wait()
         await asyncio.sleep(0 if self._desk.state is WorkerState.FAILED else self._command.settle_seconds)
         await self._server.stop()
@@ -155,6 +159,7 @@ class WorkerProcess:
             tpot=desk.tpot,
             prompt_lengths=desk.prompt_lengths.counts,
             answer_lengths=desk.answer_lengths.counts,
+            gpu_memory_mib=self._gpu_memory.mib,
             started_at=self._started_at,
             at=time.time(),
         )

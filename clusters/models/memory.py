@@ -33,6 +33,7 @@ class FleetDay(models.Model):
     queue = models.BinaryField(null=True)
     slots = models.BinaryField(null=True)
     workers = models.BinaryField(null=True)
+    gpu_memory = models.BinaryField(null=True)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["subject", "day"], name="fleet_day_once")]

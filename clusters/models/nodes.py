@@ -97,6 +97,8 @@ class Occupancy(models.Model):
     """By name of the resource: how many pods ask for so many of it, by their size."""
     pending = models.JSONField(default=list)
     """`{namespace, name, deployment, gpus, why}` of pods that wait for a machine, those with GPUs first."""
+    devices = models.JSONField(null=True)
+    """By machine's name: cards that pods claim in parts (DRA), as `reconcilers.occupancy` writes them."""
     pending_count = models.PositiveIntegerField(default=0)
     seen_at = models.DateTimeField(null=True)
     """None: never yet."""

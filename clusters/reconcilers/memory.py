@@ -77,7 +77,7 @@ def _fold(day: int, columns: dict[str, dict[int, list[int | None]]]) -> None:
     for subject, by_minute in columns.items():
         row = kept.get(subject) or FleetDay(subject=subject, day=day)
         for place, measure in enumerate(MEASURES):
-            values = {minute: figures[place] for minute, figures in by_minute.items()}
+            values = {minute: figures[place] for minute, figures in by_minute.items() if place < len(figures)}
             if any(value is not None for value in values.values()):
                 setattr(row, measure, with_values(getattr(row, measure), measure, values))
         if subject not in kept:

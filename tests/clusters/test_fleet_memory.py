@@ -44,7 +44,8 @@ def scene(valkey: ValkeyServer) -> Scene:
 
 
 def heartbeat(busy: float, slots: int) -> dict[str, Any]:
-    return {"busy": busy, "in_flight": 2, "queue_depth": 1, "slots": slots}
+    load = {"busy": busy, "in_flight": 2, "queue_depth": 1, "slots": slots}
+    return load | {"gpu_memory_mib": 1_000 * slots}
 
 
 def report(valkey: ValkeyServer, at: datetime, *, seconds: int, busy: float = 0.5) -> None:
@@ -92,6 +93,8 @@ def test_a_minute_of_seconds_is_kept_of_workers_machines_groups_and_gpus(
     for whole in (f"node:{node}", f"cluster:{scene.cluster.pk}", "deployment:chat-v1"):
         assert (known(whole), known(whole, "in_flight"), known(whole, "slots")) == (0.4, 4, 8)
     assert known(f"node:{node}", "memory") == 0.7
+    assert known("worker:chat-v1-1", "gpu_memory") == 2_000
+    assert known("deployment:chat-v1", "gpu_memory") == 6_000, "the largest of its workers"
     assert known(f"group:{scene.cluster.pk}:shared") in (0.4, None)
     assert (known(f"gpu:{node}:GPU-box-1-0"), known(f"gpu:{node}:GPU-box-1-0", "memory")) == (0.9, 0.4)
     look()
