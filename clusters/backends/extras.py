@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Protocol, runtime_checkable
 
-from clusters.backends.base import NodeCondition, ObservedScale
+from clusters.backends.base import DeploymentSpec, NodeCondition, ObservedScale
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.node_operations import NodeCommand
 from clusters.backends.pulls import ObservedPull
@@ -62,6 +62,16 @@ class SupportsExternalScale(Protocol):
 
     def scale_of(self, deployment: str) -> ObservedScale | None:
         """Return its scale; None: there is no such deployment. Raises ClusterUnreachable."""
+
+
+@runtime_checkable
+class BringsFiles(Protocol):
+    """A backend that brings files and image of a deployment to machines before its workers come."""
+
+    def bring_files(self, spec: DeploymentSpec, machines: Collection[str]) -> bool:
+        """Return whether all of these machines have them, or will not get them before workers come.
+
+        Repeatable; whoever stands there goes on. Raises ClusterUnreachable."""
 
 
 @runtime_checkable

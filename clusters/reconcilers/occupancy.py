@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from clusters.backends.base import BackendError, ClusterBackend
+from clusters.backends.devices import ClaimsDevices
+from clusters.backends.node_operations import OperationUnsupported
 from clusters.backends.observed_pods import ObservedPod, ObservedPods
 from clusters.models import Cluster, Occupancy
 from clusters.shared_machines import shared_pods
@@ -25,19 +29,21 @@ class CountPods(Step[Cluster]):
     def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
         self.backend_of = backend_of
 
-    def observe(self, row: Cluster, operation: Operation) -> ObservedPods | str:
-        if (heard := shared_pods(row)) is not None:
-            return heard
+    def observe(self, row: Cluster, operation: Operation) -> "CountedPods | str":
         try:
-            return self.backend_of(row).pods()
+            backend = self.backend_of(row)
+            pods = shared_pods(row) or backend.pods()
+            return CountedPods(pods, _devices_of(backend))
         except BackendError as error:
             return str(error)
 
-    def settle(self, row: Cluster, seen: ObservedPods | str, now: datetime) -> StepOutcome:
+    def settle(self, row: Cluster, seen: "CountedPods | str", now: datetime) -> StepOutcome:
         if isinstance(seen, str):
             counted: dict[str, Any] = {"problem": seen}
         else:
-            counted = {**counts_of(seen.pods), "problem": seen.problem, "seen_at": seen.seen_at or now}
+            pods = seen.pods
+            counted = {**counts_of(pods.pods), "problem": pods.problem, "seen_at": pods.seen_at or now}
+            counted["devices"] = seen.devices
 
         def write() -> None:
             before = Occupancy.objects.filter(cluster=row).first()
@@ -47,6 +53,23 @@ class CountPods(Step[Cluster]):
                 touch("fleet")
 
         return proceed(save={"counted_at": now}, write=write)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPods:
+    pods: ObservedPods
+    devices: Mapping[str, Any]
+
+
+def _devices_of(backend: ClusterBackend) -> dict[str, list[dict[str, Any]]]:
+    """Return the cards that pods claim in parts, by machine; none without the right to see them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if isinstance(backend, ClaimsDevices):
+        with suppress(OperationUnsupported):
+            for card in sorted(backend.devices.observe(), key=lambda one: one.index):
+                document = asdict(card) | {"held": [asdict(one) for one in card.held]}
+                found.setdefault(document.pop("machine"), []).append(document)
+    return found
 
 
 def is_due(row: Cluster, now: datetime) -> bool:

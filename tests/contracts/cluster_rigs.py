@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -93,6 +93,9 @@ class TickingCluster(KubernetesCluster):
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         super().apply(replace(spec, image=IMAGE), fence=fence)
+
+    def bring_files(self, spec: DeploymentSpec, machines: Collection[str]) -> bool:
+        return super().bring_files(replace(spec, image=IMAGE), machines)
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         self.server.advance(1)

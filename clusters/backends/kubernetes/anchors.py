@@ -27,6 +27,12 @@ _ROLE = "slipway.io/role"
 _REMOVED_AT = "slipway.io/removed-at"
 
 
+def owner_of(anchor: Object) -> Object:
+    """Return the reference by which objects go with the anchor."""
+    named = {key: anchor["metadata"][key] for key in ("name", "uid")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", **named, "blockOwnerDeletion": True}
+
+
 class OwnerAnchors:
     """The objects that own those of each deployment of one namespace."""
 

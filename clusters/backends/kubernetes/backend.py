@@ -15,6 +15,7 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     FilesFetch,
+    FilesPending,
     ObservedNode,
     ObservedScale,
     ObservedWorker,
@@ -24,10 +25,12 @@ from clusters.backends.base import (
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.extras import ClusterJobPlace
 from clusters.backends.kubernetes.abilities import ABILITIES
-from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours
+from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours, owner_of
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
 from clusters.backends.kubernetes.cluster_jobs import ClusterJobs
+from clusters.backends.kubernetes.containers import claims_gpu
+from clusters.backends.kubernetes.devices import KubernetesDevices
 from clusters.backends.kubernetes.errors import refused, translated_errors
 from clusters.backends.kubernetes.files.base import FileDelivery
 from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFacts, choose, look, way_of
@@ -62,7 +65,15 @@ from common.fence import Fence
 from kube import errors
 from kube.base import KubernetesClient, Object
 from kube.client import FIELD_MANAGER
-from kube.resources import BY_KIND, DEPLOYMENTS, LEADER_WORKER_SETS, NODES, PODS, Ref
+from kube.resources import (
+    BY_KIND,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    Ref,
+)
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
@@ -98,6 +109,7 @@ class KubernetesCluster:
         self.node_operations = KubernetesNodeOperations(client, settings)
         self.workloads = KubernetesWorkloads(client, settings)
         self.quotas = KueueQuotas(client, settings)
+        self.devices = KubernetesDevices(client, settings)
 
     @property
     def client(self) -> KubernetesClient:
@@ -120,17 +132,17 @@ class KubernetesCluster:
                     "LeaderWorkerSet to keep such groups of pods. Install it "
                     "(https://lws.sigs.k8s.io/docs/installation/), or leave nodes_per_replica out."
                 )
+            if claims_gpu(spec) and not self._client.serves(RESOURCE_CLAIM_TEMPLATES):
+                raise CannotRun(
+                    f"{spec.name}: {spec.resources.gpu_resource} is had by a claim, and the cluster does not "
+                    "serve resource.k8s.io/v1 (Kubernetes 1.34). Ask for a slice by the name of the device "
+                    "plugin, such as nvidia.com/mig-1g.10gb."
+                )
             self._owner.take(namespace)
             hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             # First: what comes late is refused before it makes anything for its files.
             anchor = OwnerAnchors(self._client, namespace).raise_to(spec.name, fence)
-            owner = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "name": anchor["metadata"]["name"],
-                "uid": anchor["metadata"]["uid"],
-                "blockOwnerDeletion": True,
-            }
+            owner = owner_of(anchor)
             files = self._way(spec, namespace).mount(spec, namespace=namespace)
             if spec.prefetch_machines is not None:
                 prefetch = PrefetchPods(self._client, self._settings, namespace, nodes=self._machines_seen)
@@ -153,6 +165,35 @@ class KubernetesCluster:
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
             if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
                 raise CannotRun(f"Its pods cannot be made: {why}")
+
+    def bring_files(self, spec: DeploymentSpec, machines: Collection[str]) -> bool:
+        namespace = spec.placement.namespace or self._settings.namespace
+        with translated_errors():
+            anchor = OwnerAnchors(self._client, namespace).of(spec.name)
+            if anchor is None or not self._machines_seen():
+                return True
+            # Its workers select machines by labels that these get later; its own prefetch is another one.
+            ahead = replace(
+                spec,
+                name=f"ahead-{spec.name}"[:63],
+                prefetch_machines=len(machines),
+                placement=replace(spec.placement, node_selector={}),
+            )
+            prefetch = PrefetchPods(
+                self._client,
+                self._settings,
+                namespace,
+                nodes=lambda: [one for one in self._machines_seen() if one.name in machines],
+            )
+            try:
+                files = self._way(spec, namespace).mount(spec, namespace=namespace)
+                prefetch.bring(ahead, files, owner=owner_of(anchor))
+            except FilesPending:
+                return False
+            except CannotRun:
+                pass  # they come with its workers, or the workers say why not
+            prefetch.forget(ahead)
+        return True
 
     def _machines_seen(self) -> tuple[ObservedNode | UnreadNode, ...]:
         """All machines, listed no more often than each half a minute by this process: a prefetch asks every

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import DeploymentSpec
+from clusters.backends.gpu_names import is_claimed
 from clusters.backends.kubernetes.adapters import DIRECTORY, follows_adapters
+from clusters.backends.kubernetes.device_claims import REQUEST
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, FilesMount
 from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import reporting
@@ -201,6 +203,17 @@ def resources(spec: DeploymentSpec) -> Document:
         requests["memory"] = str(wanted.memory_bytes)
     if most := wanted.memory_limit_bytes or wanted.memory_bytes:
         limits["memory"] = str(most)
+    if claims_gpu(spec):
+        return {**_known(requests=requests, limits=limits), "claims": [{"name": REQUEST}]}
     if wanted.gpus and spec.device != "cpu":
         requests[wanted.gpu_resource] = limits[wanted.gpu_resource] = str(wanted.gpus)
-    return {key: value for key, value in (("requests", requests), ("limits", limits)) if value}
+    return _known(requests=requests, limits=limits)
+
+
+def _known(**amounts: Document) -> Document:
+    return {key: value for key, value in amounts.items() if value}
+
+
+def claims_gpu(spec: DeploymentSpec) -> bool:
+    """Whether its pods get a slice of a GPU by a claim."""
+    return bool(spec.resources.gpus and spec.device != "cpu" and is_claimed(spec.resources.gpu_resource))

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec
+from clusters.backends.gpu_names import profile_of
 from clusters.backends.kubernetes.adapters import adapters_listing, follows_adapters
+from clusters.backends.kubernetes.containers import claims_gpu
+from clusters.backends.kubernetes.device_claims import claim_template, template_name
 from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
@@ -65,6 +68,9 @@ def objects_of(
         made.insert(0, report_secret(spec))
     if follows_adapters(spec, settings):
         made.insert(0, adapters_listing(spec))
+    if claims_gpu(spec):
+        made.insert(0, claim_template(profile_of(spec.resources.gpu_resource)))
+        made[0]["metadata"] = {"name": template_name(spec)}
     namespace = spec.placement.namespace or settings.namespace
     for document in made:
         document["metadata"] = {"name": spec.name} | document["metadata"]

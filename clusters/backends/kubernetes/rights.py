@@ -28,7 +28,10 @@ from kube.resources import (
     PODS,
     RAY_JOBS,
     RAY_SERVICES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     SECRETS,
     SERVICES,
     STORAGE_CLASSES,
@@ -68,6 +71,8 @@ class Feature(StrEnum):
     """Task graphs on Ray, by KubeRay's objects."""
     QUEUES = "queues"
     """Quotas of pools that Kueue admits workloads by."""
+    DEVICES = "devices"
+    """GPUs that pods claim in parts (DRA): what there is, who has it, and templates of claims."""
     JOBS = "jobs"
     """Model files filled by a Job; checks and repairs of machines."""
     CHECKS = "checks"
@@ -204,6 +209,22 @@ RIGHTS: Sequence[NeededRight] = (
         Feature.QUEUES, WORKLOAD_PRIORITIES, ("create", "patch"), "Workloads get no priority in Kueue."
     ),
     NeededRight(Feature.QUEUES, WORKLOADS, ("list",), "Why a workload waits in Kueue is not known."),
+    NeededRight(
+        Feature.DEVICES, RESOURCE_SLICES, ("list",), "GPUs that a driver offers by claims are not known."
+    ),
+    NeededRight(
+        Feature.DEVICES,
+        RESOURCE_CLAIMS,
+        ("list",),
+        "Who has which part of a GPU is not known.",
+        is_everywhere=True,
+    ),
+    NeededRight(
+        Feature.DEVICES,
+        RESOURCE_CLAIM_TEMPLATES,
+        ("get", "create", "patch", "delete"),
+        "Workers and layouts get no part of a GPU by a claim.",
+    ),
     NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
     NeededRight(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
     NeededRight(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),

@@ -8,10 +8,12 @@ from clusters.backends.base import CannotRun, DeploymentSpec
 from clusters.backends.kubernetes.adapters import add_adapters, follows_adapters
 from clusters.backends.kubernetes.containers import (
     SETTLE_SECONDS,
+    claims_gpu,
     follower_container,
     server_container,
     worker_container,
 )
+from clusters.backends.kubernetes.device_claims import REQUEST, template_name
 from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.reporting import add_report_token
 from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
@@ -60,6 +62,8 @@ def pod_spec(
             {"name": "models", **files.volume},
         ],
     }
+    if claims_gpu(spec):
+        pod["resourceClaims"] = [{"name": REQUEST, "resourceClaimTemplateName": template_name(spec)}]
     if files.containers:
         pod["initContainers"] = list(files.containers)
     if settings.reports_to and spec.server is None and not is_follower:

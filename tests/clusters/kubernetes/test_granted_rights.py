@@ -16,6 +16,7 @@ import pytest
 from clusters.backends.base import BackendError, ClusterRightsMissing, ObservedNode
 from clusters.backends.kubernetes import watching
 from clusters.backends.kubernetes.backend import KubernetesCluster
+from clusters.backends.kubernetes.devices import KubernetesDevices
 from clusters.backends.kubernetes.kueue import KueueQuotas, put_priority
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, NeededRight, manifest
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -26,9 +27,11 @@ from common.fence import Fence
 from common.jobs.spec import JobContainer
 from graphs.errors import RayOrderInvalid
 from kube.client import APPLY_PATCH, KubeClient
+from kube.fake.cluster import SimulatedCluster
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
+from kube.fake.mig_devices import mig_slices
 from kube.fake.rights import AccessRequest, asked_for
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ApiRequest
@@ -220,6 +223,22 @@ def quotas_of_kueue() -> list[AccessRequest]:
     return list(asked_by(world.transport))
 
 
+def claims_of_devices() -> list[AccessRequest]:
+    server = SimulatedCluster()
+    server.advance(1)
+    for one in mig_slices("gpu-0", cards=1):
+        server.make("resourceslices.resource.k8s.io", one)
+    transport = FakeTransport(server)
+    settings = KubernetesSettings(store_url="https://slipway.example", namespace="default")
+    devices = KubernetesDevices(KubeClient(transport), settings)
+    assert devices.observe()
+    for _ in range(2):
+        devices.put_template("small", "1g.10gb")
+    assert devices.has_template("small")
+    devices.remove_template("small")
+    return list(asked_by(transport))
+
+
 def test_every_right_of_the_manifest_is_used() -> None:
     asked = {
         *deployments_and_machines(),
@@ -227,6 +246,7 @@ def test_every_right_of_the_manifest_is_used() -> None:
         *routes(),
         *graphs_on_ray(),
         *quotas_of_kueue(),
+        *claims_of_devices(),
     }
     unused = [
         f"{verb} {right.name}" for right in RIGHTS for verb in right.verbs if not is_used(right, verb, asked)
@@ -264,6 +284,9 @@ def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
         "resourceflavors": ["create", "delete", "list", "patch"],
         "topologies": ["create", "delete", "list", "patch"],
         "workloadpriorityclasses": ["create", "patch"],
+        # A driver publishes slices outside of namespaces, and others' claims hold parts of its cards.
+        "resourceslices": ["list"],
+        "resourceclaims": ["list"],
     }
     (without,) = [
         one
