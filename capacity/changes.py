@@ -52,3 +52,8 @@ def size_in_words(instance: Mapping[str, Any]) -> str:
         return str(instance["profile"])
     words = _("%(threads)s %% of the threads, %(memory)s MiB")
     return words % {"threads": instance["threads"], "memory": instance["memory_mib"]}
+
+
+def room_in_words(room: Mapping[str, int]) -> str:
+    """`7 x 1g.10gb, 3 x 2g.20gb`, or `no instance`."""
+    return ", ".join(f"{count} x {profile}" for profile, count in room.items() if count) or _("no instance")

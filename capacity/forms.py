@@ -279,7 +279,7 @@ class DefragmentForm(forms.Form):
 
 
 class NeedsField(forms.CharField):
-    """Models that share a card, one a line: `name MiB share`."""
+    """Models that share a card, one a line: `name MiB share`, or the name of a service that was measured."""
 
     widget = forms.Textarea(attrs={"rows": 3})
 
@@ -289,12 +289,16 @@ class NeedsField(forms.CharField):
             words = line.split()
             if not words:
                 continue
+            if len(words) == 1:
+                found.append({"name": words[0]})
+                continue
             try:
                 name, memory, share = words
                 found.append({"name": name, "memory_mib": int(memory), "share": float(share)})
             except ValueError:
                 raise forms.ValidationError(
-                    _("%(line)s is no need: name, MiB, share of the time."), params={"line": line}
+                    _("%(line)s is no need: name, MiB, share of the time; or the name of a service."),
+                    params={"line": line},
                 ) from None
         return found
 
@@ -307,7 +311,9 @@ class CardLayoutForm(forms.Form):
         min_value=0,
         required=False,
         label=_("Card"),
-        help_text=_("Number on a declared machine; empty: all cards, which a cluster divides alike."),
+        help_text=_(
+            "Number, on a declared machine or where pods claim parts; empty: any there, elsewhere all alike."
+        ),
     )
     sharing = forms.TypedChoiceField(
         choices=CardSharing.choices,
@@ -320,7 +326,10 @@ class CardLayoutForm(forms.Form):
     needs = NeedsField(
         required=False,
         label=_("Models that share it"),
-        help_text=_("One a line: name, MiB at its peak, share of the time such as 0.2. Empty: whole."),
+        help_text=_(
+            "One a line: name, MiB at its peak, share of the time such as 0.2; or only the name of a service "
+            "that was measured. Empty: whole."
+        ),
     )
     drain = forms.BooleanField(required=False, label=_("Have whoever holds it leave"))
 

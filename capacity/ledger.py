@@ -19,6 +19,7 @@ from capacity.planning.lending import (
     plan_lending,
 )
 from capacity.states import (
+    BY_CLAIMS,
     HOLDING,
     OPEN_LAYOUTS,
     RUNNING,
@@ -64,6 +65,8 @@ class PoolMachineCards:
     each card of a machine of a cluster."""
     memory_mib: int = 0
     """Of one card; 0: not known."""
+    claimable: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Cards that pods claim in parts (DRA), as `Occupancy.devices` has them."""
 
     @property
     def free(self) -> tuple[int, ...]:
@@ -174,16 +177,34 @@ def ledger_of(cluster: Cluster) -> CardLedger:
             services=serving.get(machine.name, {}),
             others=max(0, machine.others - len(serving.get(machine.name, {}))),
             kept=kept.get(machine.name, {}),
-            divided=divided.get(machine.name, {}),
+            divided={**divided.get(machine.name, {}), **_claimed(machine)},
         )
         for machine in _machines(cluster, pools.values(), holders)
     ]
     return CardLedger(pools, tuple(machines), workloads, frozenset(moving))
 
 
+def _claimed(machine: PoolMachineCards) -> dict[int | None, list[dict[str, Any]]]:
+    """Return the instances that pods have claimed of its cards."""
+    found: dict[int | None, list[dict[str, Any]]] = {}
+    for index, card in machine.claimable.items():
+        parts = [one for one in card["held"] if one["profile"]]
+        if parts:
+            found[index] = [
+                {
+                    "profile": one["profile"],
+                    "begin": one["begin"],
+                    "name": ", ".join(one["users"]) or one["claim"],
+                }
+                for one in parts
+            ]
+    return found
+
+
 def divided_cards(pools: Iterable[Pool]) -> dict[str, dict[int | None, list[dict[str, Any]]]]:
     """Return the instances of divided cards by machine and card, as they are now or will be."""
     rows = CardLayout.objects.filter(pool__in=list(pools), state__in=(*OPEN_LAYOUTS, "applied"))
+    rows = rows.exclude(config=BY_CLAIMS)
     found: dict[str, dict[int | None, list[dict[str, Any]]]] = {}
     for row in rows.order_by("pk"):
         cards = found.setdefault(row.machine, {})
@@ -247,15 +268,21 @@ def _machines(
     found: list[PoolMachineCards] = []
     nodes = {node.name: node for node in Node.objects.filter(cluster=cluster).exclude(state=NodeState.GONE)}
     ill = {incident.node_id for incident in out_of_service([node.pk for node in nodes.values()])}
-    rooms = rooms_of(cluster, Occupancy.objects.filter(cluster=cluster).first())
-    for room in rooms:
+    occupancy = Occupancy.objects.filter(cluster=cluster).first()
+    devices = (occupancy.devices or {}) if occupancy else {}
+    for room in rooms_of(cluster, occupancy):
         node = nodes[room.name]
         pool = next((pool for pool in chosen if _matches(pool, node.labels)), None)
         # Slices and shares are counted as many cards: none of them is a whole one.
         cards = room.cards if room.sharing else sum(room.allocatable.values())
+        claimable = {one["index"]: one for one in devices.get(room.name, ())}
+        first = next(iter(claimable.values()), None)
+        cards = max(claimable) + 1 if claimable else cards
         if pool is None or not cards:
             continue
         held = sum(count for resource in room.used.values() for count in resource.values())
+        if claimable:
+            held = sum(any(not part["profile"] for part in card["held"]) for card in claimable.values())
         # The count of pods comes late: what starts may not be in it yet, and strangers would seem to be us.
         ours = [one for one in holders.get(room.name, {}).values() if one.state != WorkloadState.STARTING]
         found.append(
@@ -264,10 +291,11 @@ def _machines(
                 pool=pool,
                 cards=cards,
                 rack=place_of(node.labels).get("rack", ""),
-                model=room.gpu_type,
+                model=first["product"] if first else room.gpu_type,
                 closed=_why_closed(node, is_ill=node.pk in ill) or ("shared" if room.sharing else ""),
                 others=max(0, held - len(ours)),
-                memory_mib=room.memory_bytes // 2**20,
+                memory_mib=first["memory_mib"] if first else room.memory_bytes // 2**20,
+                claimable=claimable,
             )
         )
     closed = next((why for node in nodes.values() if (why := _why_closed(node, is_ill=node.pk in ill))), "")

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from capacity.ledger import gpus_of, machines_of
+from capacity.model_files import cached_services
 from capacity.models import Allocation, Pool
 from capacity.planning.moves import MoveGuards, MovePlan, PoolMachine, plan_moves
 from clusters.fleet import DeploymentSnapshot
@@ -116,15 +117,20 @@ def plan_machines(
         for worker in deployment.workers:
             if worker.row.node_id is not None:
                 workers.setdefault(worker.row.node_id, []).append(worker)
+    chosen = list(machines)
+    cached = cached_services(
+        [one.node for one in chosen], {name: one.row.name for name, one in living.items()}
+    )
     found = [
         PoolMachine(
             machine.name,
             machine.holder or None,
             since=machine.since,
             in_flight=sum(worker.in_flight for worker in workers.get(machine.node.pk, ())),
+            cached=cached.get(machine.node.pk, frozenset()),
             kept_by=machine.closed or held.get(machine.holder, ""),
         )
-        for machine in machines
+        for machine in chosen
     ]
     guards = MoveGuards(pool.budget, pool.dwell_seconds, pool.parallel_starts)
     return plan_moves(found, granted, now.timestamp(), guards)

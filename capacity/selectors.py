@@ -1,6 +1,6 @@
 """What may be seen of capacity."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -198,6 +198,10 @@ class PoolCard:
     instances: list[dict[str, Any]]
     is_simulated: bool
     closed: str
+    way: str = ""
+    """Who divides it: `label` (of the machine, all its cards), `claims` of pods; empty: nobody, on paper."""
+    room: Mapping[str, int] = field(default_factory=dict)
+    """How many instances of each profile pods could still claim, if none of another came; of claims alone."""
 
 
 def cards_of(pool: Pool) -> list[PoolCard]:
@@ -206,14 +210,22 @@ def cards_of(pool: Pool) -> list[PoolCard]:
             machine=one.name,
             card=card,
             model=one.model,
-            holder=str(one.holders.get(card, "")),
+            holder=str(one.holders.get(card, "")) or _whole_holder(one, card),
             instances=one.divided.get(card) or one.divided.get(None, []),
             is_simulated=one.is_simulated,
             closed=one.closed,
+            way="claims" if one.claimable else "" if one.is_simulated else "label",
+            room=one.claimable[card]["room"] if card in one.claimable else {},
         )
         for one in ledger_of(pool.cluster).of(pool)
         for card in range(one.cards)
     ]
+
+
+def _whole_holder(machine: PoolMachineCards, card: int) -> str:
+    """Return the pods that have claimed the whole card."""
+    held = machine.claimable.get(card, {}).get("held", ())
+    return next((", ".join(one["users"]) or one["claim"] for one in held if not one["profile"]), "")
 
 
 def layouts(pool: Pool) -> QuerySet[CardLayout]:

@@ -122,6 +122,8 @@ class CardSharing(TextChoices):
 
 
 _L = LayoutState
+BY_CLAIMS = "claims"
+"""Configuration of a layout that is templates of claims (DRA): the driver divides cards as pods come."""
 OPEN_LAYOUTS = (_L.DRAINING, _L.APPLYING, _L.RETURNING)
 LAYOUT_MOVES: StateMachine[LayoutState] = StateMachine(
     {

@@ -32,6 +32,7 @@ from capacity.models import (
     ServiceGroups,
     ServiceQueue,
 )
+from capacity.needs import needs_of
 from capacity.replays import replay_policy
 from clusters.selectors import cluster
 from common.api.rows import ReasonSerializer
@@ -66,6 +67,7 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     needs: ClassVar = dict.fromkeys(
         ("create", "partial_update", "destroy", "defragment", "layout"), Right.CAPACITY_WRITE
     )
+    parameters: ClassVar = {"measured": ("days",)}
 
     def create_one(self, given: dict[str, Any]) -> Pool:
         team, place = team_named(self.actor, given.pop("team")), cluster(given.pop("cluster"))
@@ -103,6 +105,18 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
         """Cards of the pool's machines: who holds each, and how it is divided."""
         found = {"cards": selectors.cards_of(self.get_object())}
         return Response(layout_serializers.PoolCardsSerializer(found).data)
+
+    @extend_schema(
+        parameters=[layout_serializers.MeasuredDays],
+        responses={200: layout_serializers.MeasuredNeedsSerializer},
+    )
+    @action(detail=True, methods=["get"], url_path="needs")
+    def measured(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """GPU memory and Busy of services, as measured: what a layout takes where figures are left out."""
+        asked = layout_serializers.MeasuredDays(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        found = {"needs": needs_of(self.get_object(), self.actor, **asked.validated_data)}
+        return Response(layout_serializers.MeasuredNeedsSerializer(found).data)
 
     @extend_schema(responses={200: layout_serializers.CardLayoutSerializer})
     @action(detail=True, methods=["post"])

@@ -1,6 +1,7 @@
 from capacity.models.groups import GroupSwitch as GroupSwitch
 from capacity.models.groups import ServiceGroups as ServiceGroups
 from capacity.models.layouts import CardLayout as CardLayout
+from capacity.models.policies import MachineFiles as MachineFiles
 from capacity.models.policies import ScalingPolicy as ScalingPolicy
 from capacity.models.policies import ServiceLoad as ServiceLoad
 from capacity.models.policies import SwitchTime as SwitchTime

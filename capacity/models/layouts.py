@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from capacity.models.pools import Pool
-from capacity.states import OPEN_LAYOUTS, CardSharing, LayoutState
+from capacity.states import BY_CLAIMS, OPEN_LAYOUTS, CardSharing, LayoutState
 from common import clock
 from common.reconcile import Reconciled
 
@@ -67,3 +67,7 @@ class CardLayout(Reconciled):
     @property
     def is_simulated(self) -> bool:
         return not self.config
+
+    @property
+    def is_by_claims(self) -> bool:
+        return self.config == BY_CLAIMS

@@ -80,6 +80,24 @@ class SwitchTime(models.Model):
         return f"{self.model} {self.kind}"
 
 
+class MachineFiles(models.Model):
+    """A machine to which the files and the image of a version have come, and where they may still lie.
+
+    A preference of plans and nothing more: what has gone is fetched again."""
+
+    node = models.ForeignKey("clusters.Node", on_delete=models.CASCADE, related_name="+")
+    version = models.ForeignKey("models_registry.Version", on_delete=models.CASCADE, related_name="+")
+    seen_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node", "version"], name="files_once_on_machine")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.version} {self.node}"
+
+
 def active_law(member: PoolMember) -> dict[str, Any]:
     """Return what the policy in force sets; empty where there is none."""
     row = ScalingPolicy.objects.filter(member=member).order_by("-number").first()

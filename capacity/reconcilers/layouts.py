@@ -15,11 +15,12 @@ from capacity.services.workloads import ask_to_give_way
 from capacity.states import LAYOUT_MOVES, CardSharing, LayoutState
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.configured import backend_of
+from clusters.backends.devices import ClaimsDevices, DeviceClaims
 from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import MIG_CONFIG, MIG_STATE, OperationUnsupported
 from clusters.draining.options import DrainOptions
 from clusters.errors import NodeBusy, OperationNotAllowed
-from clusters.models import Cluster, Drain, Node
+from clusters.models import Cluster, Drain, Node, Occupancy
 from clusters.services.drains import drain_node
 from clusters.services.node_orders import order_for
 from clusters.services.nodes import uncordon_node
@@ -231,6 +232,57 @@ class ReturnMachine(LayoutStep):
         return LayoutLook(node is None or not node.is_cordoned)
 
 
+class WriteTemplates(LayoutStep):
+    """Templates of claims are written, or removed where a layout is undone; the driver does the rest."""
+
+    name = "write-templates"
+    limit = MARGIN
+
+    @property
+    def goes_to(self) -> LayoutState:  # type: ignore[override]
+        return S.RETURNING
+
+    def act(self, row: CardLayout, operation: Operation) -> None:
+        if CapacityStop.now().is_on:
+            return
+        devices = self._devices(row)
+        uuid = _uuid_of(row)
+        try:
+            for one in row.before:
+                devices.remove_template(one["template"])
+            for one in row.instances:
+                devices.put_template(one["template"], one["profile"], uuid=uuid)
+        except OperationUnsupported as error:
+            self._refusal = str(error)
+        except BackendError as error:
+            raise Unavailable(str(error)) from None
+
+    def observe(self, row: CardLayout, operation: Operation) -> LayoutLook:
+        if why := self._refusal or self.stopped():
+            return LayoutLook(False, why)
+        devices = self._devices(row)
+        try:
+            wanted = all(devices.has_template(one["template"]) for one in row.instances)
+            gone = not any(devices.has_template(one["template"]) for one in row.before)
+        except BackendError as error:
+            raise Unavailable(str(error)) from None
+        return LayoutLook(wanted and gone)
+
+    def _devices(self, row: CardLayout) -> DeviceClaims:
+        backend = self._backend_of(row.pool.cluster)
+        if not isinstance(backend, ClaimsDevices):
+            raise Unavailable(_("Clusters of this kind have no claims."))
+        return backend.devices
+
+
+def _uuid_of(row: CardLayout) -> str:
+    """Return the card that its pods must be on; empty: any."""
+    if row.card is None:
+        return ""
+    seen = Occupancy.objects.get(cluster=row.pool.cluster_id).devices or {}
+    return next((one["uuid"] for one in seen.get(row.machine, ()) if one["index"] == row.card), "")
+
+
 STEPS: dict[LayoutState, type[LayoutStep]] = {
     S.DRAINING: DrainCard,
     S.APPLYING: ApplyLayout,
@@ -258,6 +310,8 @@ class CardLayoutReconciler(Reconciler[CardLayout]):
 
     def next_step(self, row: CardLayout, now: datetime) -> Step[CardLayout] | None:
         step = STEPS.get(LayoutState(row.state))
+        if step is ApplyLayout and row.is_by_claims:
+            step = WriteTemplates
         return step(self._backend_of) if step is not None else None
 
     def on_move(self, row: CardLayout, to: str, note: Any) -> None:

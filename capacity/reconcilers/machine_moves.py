@@ -1,19 +1,22 @@
 """Steps of plans that move whole machines between services: drain, relabel, start workers there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 
 from capacity.machines import SERVICE_LABEL, ServiceMachine, service_machines
+from capacity.model_files import cached_services, remember_files
 from capacity.models import CapacityPlan, CapacityStop
 from capacity.reconcilers.worker_moves import ACTOR, START_LIMIT, AcquireWorkers, ReleaseWorkers, ScaleLook
 from capacity.services.machines import hand_over
 from clusters.backends.base import BackendError, ClusterBackend
+from clusters.backends.extras import BringsFiles
 from clusters.backends.node_operations import OperationUnsupported
+from clusters.deployment_specs import spec_of
 from clusters.draining.options import DrainOptions
 from clusters.errors import DrainEnded, NodeBusy, OperationNotAllowed
-from clusters.models import Cluster, Drain
+from clusters.models import Cluster, Deployment, Drain
 from clusters.services.drains import cancel_drain, drain_node
 from clusters.services.node_orders import label_node
 from clusters.services.nodes import uncordon_node
@@ -23,6 +26,8 @@ from common.reconcile import Operation
 
 DRAINED_WITHIN = START_LIMIT - timedelta(minutes=1)
 """A drain that is late says which pods are left, and why, before the plan is late."""
+BROUGHT_WITHIN = timedelta(minutes=3)
+"""For which machines are not taken while files come to them; then the files come with the workers."""
 BackendOf = Callable[[Cluster], ClusterBackend]
 
 
@@ -58,15 +63,21 @@ class ReleaseMachines(ReleaseWorkers):
 
     name = "release-machines"
 
+    def __init__(self, backend_of: BackendOf) -> None:
+        super().__init__()
+        self._backend_of = backend_of
+
     def act(self, row: CapacityPlan, operation: Operation) -> None:
         machines = {machine.name: machine for machine in service_machines(row.pool)}
         self._refusal = _why_not(row, machines)
         if self._refusal or CapacityStop.now().is_on:
             return
+        passed = operation.at - row.state_since
+        if passed < BROUGHT_WITHIN and not self._are_files_there(row, machines, operation):
+            return
         for name in _given(row):
-            options = DrainOptions(
-                gpu_pods_only=True, replace_seconds=0, within_seconds=int(DRAINED_WITHIN.total_seconds())
-            )
+            within = int((DRAINED_WITHIN - min(passed, BROUGHT_WITHIN)).total_seconds())
+            options = DrainOptions(gpu_pods_only=True, replace_seconds=0, within_seconds=within)
             try:
                 drain_node(
                     actor=ACTOR, node=machines[name].node, reason=str(row), options=options,
@@ -77,6 +88,36 @@ class ReleaseMachines(ReleaseWorkers):
             except OperationNotAllowed as error:
                 self._refusal = str(error)
         super().act(row, operation)
+
+    def _are_files_there(
+        self, row: CapacityPlan, machines: Mapping[str, ServiceMachine], operation: Operation
+    ) -> bool:
+        """Bring files and image to machines while those who give them still serve; once drains have begun it
+        is too late for that."""
+        keys = [_key(row, name) for name in _given(row)]
+        if Drain.objects.filter(op_key__in=keys).exists():
+            return True
+        backend = self._backend_of(row.pool.cluster)
+        if not isinstance(backend, BringsFiles):
+            return True
+        is_there = True
+        for change in row.changes:
+            taken = {machines[name].node for name in change["gets"] if name in _given(row)}
+            found = Deployment.objects.select_related("version", "image", "cluster").filter(
+                name=change["deployment"]
+            ).first()  # fmt: skip
+            if found is None or not taken:
+                continue
+            cached = cached_services(taken, {change["service"]: found.name})
+            lacking = [node for node in taken if change["service"] not in cached.get(node.pk, ())]
+            try:
+                come = not lacking or backend.bring_files(spec_of(found), [node.name for node in lacking])
+            except BackendError:
+                come = False
+            if come and lacking:
+                remember_files([(node.pk, found.version_id) for node in lacking], operation.at)
+            is_there = is_there and come
+        return is_there
 
     def observe(self, row: CapacityPlan, operation: Operation) -> ScaleLook:
         seen = super().observe(row, operation)

@@ -12,6 +12,7 @@ from accounts.states import Right
 from capacity.card_looks import CardLook, look_at_cards
 from capacity.events import CapacityPlanMoved
 from capacity.fragmentation import record_fragments
+from capacity.model_files import record_files
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
 from capacity.observing import PoolLook, look_at, stored
 from capacity.quotas import KeeperOf, QuotaLook, keep_quota, keeper_of
@@ -115,6 +116,7 @@ def _remember(pool: Pool, seen: PoolLook, now: datetime) -> None:
     _record(pool, seen, now)
     if pool.granularity == Granularity.MACHINE:
         record_machines(pool, now)
+        record_files(pool, now)
     touch("changes", "capacity")
     plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
     if plan is None or plan.state == CapacityPlanState.PROPOSED:
@@ -185,7 +187,7 @@ class CapacityPlanReconciler(Reconciler[CapacityPlan]):
     def next_step(self, row: CapacityPlan, now: datetime) -> Step[CapacityPlan] | None:
         if row.kind == CapacityPlanKind.MACHINES and row.state in RUNNING:
             is_first = row.state == CapacityPlanState.RELEASING
-            return ReleaseMachines() if is_first else AcquireMachines(self._backend_of)
+            return (ReleaseMachines if is_first else AcquireMachines)(self._backend_of)
         if row.kind != CapacityPlanKind.WORKERS and row.state in RUNNING:
             return ReleaseCards() if row.state == CapacityPlanState.RELEASING else AcquireCards()
         if row.state == CapacityPlanState.RELEASING:

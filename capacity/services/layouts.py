@@ -9,10 +9,12 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_for_owner
 from accounts.states import Right
+from capacity.claimed_cards import place_by_claims
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.fault_domains import refuse_other_teams
 from capacity.ledger import PoolMachineCards, ledger_of
 from capacity.models import CapacityStop, CardLayout, Pool
+from capacity.needs import MEASURED_DAYS, slice_needs
 from capacity.planning.cards import SliceNeed, fill, geometry_of, layout
 from capacity.planning.errors import PlanningError
 from capacity.planning.mps import PROFILE, MpsShare, equal_shares, memory_of, shares
@@ -38,10 +40,11 @@ def set_layout(
     drain: bool = False,
     dry_run: bool = False,
     reason: str = "",
+    days: int = MEASURED_DAYS,
 ) -> CardLayout:
     """Divide a card of a declared machine, or all cards of a machine of a cluster, for `{name, memory_mib,
-    share}` of each need; without needs make them whole. One team alone shares a card by MPS. `dry_run`:
-    nothing is saved.
+    share}` of each need; without needs make them whole. Figures that are left out are those measured of the
+    service of that name in so many days. One team alone shares a card by MPS. `dry_run`: nothing is saved.
 
     Raises NotAllowed, InvalidPool, CapacityStopped, PlanNotOpen.
     """
@@ -58,20 +61,22 @@ def set_layout(
         next_at=clock.now(),
     )
     try:
-        wanted = [SliceNeed(**need) for need in needs]
+        wanted = slice_needs(needs, actor, days=days)
         if sharing == CardSharing.MIG and len(wanted) > MOST_INSTANCES:
             raise PlanningError("needs", f"One card has at most {MOST_INSTANCES} instances.")
         row.model = found.model if sharing == CardSharing.MPS else geometry_of(found.model)
         if sharing == CardSharing.MPS:
             refuse_other_teams(pool, found, card, [need.name for need in wanted])
-        if found.is_simulated:
+        if found.claimable:
+            place_by_claims(row, found, wanted)
+        elif found.is_simulated:
             _place_on_card(row, found, wanted)
         else:
             _place_on_machine(row, found, wanted)
     except PlanningError as error:
         field = error.field if error.field in ("needs", "machine") else "needs"
         raise InvalidPool(fields={field: [str(error)]}) from None
-    if not drain:
+    if not drain and not row.is_by_claims:
         _refuse_in_use(row, found)
     return row if dry_run else _begin(row, actor)
 
@@ -99,14 +104,16 @@ def undo_layout(row: CardLayout, *, actor: Actor, reason: str = "") -> CardLayou
         next_at=clock.now(),
     )
     found = _machine(row.pool, row.machine)
-    back.was_cordoned = _is_cordoned(back)
-    if not row.drains:
+    back.was_cordoned = _is_cordoned(back) or row.is_by_claims
+    if row.is_by_claims:
+        back.state = LayoutState.APPLYING
+    elif not row.drains:
         _refuse_in_use(back, found)
     return _begin(back, actor)
 
 
 def _begin(row: CardLayout, actor: Actor) -> CardLayout:
-    if not row.is_simulated:
+    if not row.is_simulated and not row.is_by_claims:
         require_for_owner(actor, Right.FLEET_OPERATE, row.pool.cluster.team)
     if CapacityStop.now().is_on:
         raise CapacityStopped(_("Capacity is stopped; resume it first."))

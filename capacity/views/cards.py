@@ -11,6 +11,7 @@ from accounts.states import Right
 from capacity import selectors, services
 from capacity.forms import CardLayoutForm
 from capacity.models import CardLayout
+from capacity.needs import needs_of
 from capacity.states import PoolKind
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -42,6 +43,7 @@ def cards_page(request: HttpRequest, pk: int) -> HttpResponse:
         "layouts": selectors.layouts(pool),
         "form": form,
         "row": row,
+        "needs": needs_of(pool, actor),
         "may_apply": may(actor, Right.CAPACITY_APPLY, pool.team),
     }
     status = UNPROCESSABLE if form.is_bound and row is None else 200

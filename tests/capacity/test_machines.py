@@ -10,14 +10,16 @@ from django.utils import timezone
 from capacity import services
 from capacity.errors import InvalidPool
 from capacity.ledger import ledger_of
+from capacity.model_files import cached_services
 from capacity.models import Allocation, CapacityPlan, Pool
 from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler
 from clusters.models import Cluster, Deployment, Drain, Node
 from gateway.models import Gateway, Route
-from kube.resources import NODES, PODS, Ref
+from kube.fake.controllers.machines import BEHAVIOUR
+from kube.resources import JOBS, NODES, PODS, Ref
 from tests.capacity.test_pools import Shared
 from tests.cast import SYSTEM, api, client_of, person
-from tests.clusters.world import Scene
+from tests.clusters.world import Scene, version_of
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.crash.harness import worker
 
@@ -28,9 +30,10 @@ LABEL = "slipway.io/service"
 class SharedMachines(Shared):
     """Four machines of 8 GPUs: two of `chat`, two of `code`, each with two workers."""
 
-    def __init__(self, *, gpus: int = 4) -> None:
+    def __init__(self, *, gpus: int = 4, models_differ: bool = False) -> None:
         self.gpus = gpus
         """Of each worker."""
+        self.files_come = True
         self.rig = KubernetesRig(machines=4)
         self.rig.label("pool", "serving")
         for index, service in enumerate(("chat", "chat", "code", "code")):
@@ -41,6 +44,8 @@ class SharedMachines(Shared):
         self.gateway = Gateway.objects.create(cluster=self.scene.cluster)
         for name in ("chat", "code"):
             row = self.deployment(name)
+            if models_differ:
+                Deployment.objects.filter(pk=row.pk).update(version=version_of(row.team, f"{name}:v1"))
             Route.objects.create(
                 gateway=self.gateway, service=name, stable_target=row.name, stable_version="story:v1",
                 writer=0, writer_turn=0, changed_at=timezone.now(),
@@ -76,13 +81,22 @@ class SharedMachines(Shared):
         for _ in range(int(seconds / by)):
             self.beat()
             kernel.sweep()
+            self.end_prefetches()
             self.rig.server.advance(by)
             self.scene.clock.pass_(timedelta(seconds=by))
+
+    def end_prefetches(self) -> None:
+        """Jobs that bring files succeed, where they may."""
+        client = self.rig.cluster.client
+        for pod in client.list(PODS, labels="slipway.io/prefetch").items:
+            if self.files_come and BEHAVIOUR not in pod["metadata"].get("annotations", {}):
+                ref = Ref(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
+                client.patch(ref, {"metadata": {"annotations": {BEHAVIOUR: "succeed"}}})
 
     def standing(self) -> dict[str, Counter[str]]:
         """Ready pods of each service by machine."""
         found: dict[str, Counter[str]] = {}
-        for pod in self.rig.cluster.client.list(PODS).items:
+        for pod in self.rig.cluster.client.list(PODS, labels="slipway.io/service").items:
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
                 where = found.setdefault(pod["metadata"]["labels"]["slipway.io/service"], Counter())
                 where[pod["spec"]["nodeName"]] += 1
@@ -138,6 +152,40 @@ def test_a_machine_goes_from_the_idle_to_the_busy_service_with_its_workers_and_b
     assert plan.state == "undone"
     assert whole.held() == {"chat": {"gpu-0", "gpu-1"}, "code": {"gpu-2", "gpu-3"}}
     assert whole.workers() == {"chat": 4, "code": 4}
+
+
+def test_files_come_to_a_machine_before_it_is_taken_and_plans_know_who_has_them() -> None:
+    whole = SharedMachines(models_differ=True)
+    whole.files_come = False
+    whole.load = {"chat": 3.9, "code": 0.5}
+    whole.pass_(30)
+    services.apply_plan(whole.plan(), actor=SYSTEM)
+    whole.pass_(20)
+    (job,) = whole.rig.cluster.client.list(JOBS, labels="slipway.io/prefetch").items
+    assert job["metadata"]["annotations"]["slipway.io/node"] == "gpu-2"
+    assert whole.standing()["code"] == Counter({"gpu-2": 2, "gpu-3": 2}), "who gives it still serves"
+    assert not Drain.objects.exists()
+
+    whole.files_come = True
+    whole.pass_(60)
+    assert whole.standing()["chat"]["gpu-2"] == 2
+    assert not whole.rig.cluster.client.list(JOBS, labels="slipway.io/prefetch").items
+    nodes = Node.objects.filter(name__in=["gpu-1", "gpu-2", "gpu-3"])
+    assert {
+        node.name: cached_services([node], {"chat": "chat-v1"}).get(node.pk, frozenset()) for node in nodes
+    } == {"gpu-1": {"chat"}, "gpu-2": {"chat"}, "gpu-3": frozenset()}
+
+
+def test_a_machine_is_taken_although_its_files_do_not_come() -> None:
+    whole = SharedMachines(models_differ=True)
+    whole.files_come = False
+    whole.load = {"chat": 3.9, "code": 0.5}
+    whole.pass_(30)
+    plan = whole.plan()
+    services.apply_plan(plan, actor=SYSTEM)
+    whole.pass_(300, by=4)
+    plan.refresh_from_db()
+    assert plan.state == "done", plan.reason
 
 
 def test_the_kill_switch_cancels_drains_and_leaves_machines_with_their_services(

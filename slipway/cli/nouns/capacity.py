@@ -15,6 +15,7 @@ from slipway.client import Document, at
 
 app = typer.Typer(help="Pools of workers, and plans that move them.", no_args_is_help=True)
 app.command("cards")(card_layouts.cards)
+app.command("needs")(card_layouts.needs)
 app.command("set-layout")(card_layouts.set_layout)
 app.command("layouts")(card_layouts.layouts)
 app.command("undo-layout")(card_layouts.undo_layout)
