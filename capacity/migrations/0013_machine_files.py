@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('capacity', '0012_switch_times'),
-        ('clusters', '0005_gpu_memory_and_devices'),
+        ('clusters', '0006_gpu_memory_and_devices'),
         ('models_registry', '0001_initial'),
     ]
 

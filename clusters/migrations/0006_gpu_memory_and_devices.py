@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('clusters', '0004_memory_of_the_fleet'),
+        ('clusters', '0005_agent_token_by_machine'),
     ]
 
     operations = [
