@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
+from django.db import connection
 from django.db.models.signals import post_migrate
 
 from tests.valkey import ValkeyServer
@@ -42,12 +43,22 @@ def subscriptions() -> Iterator[None]:
         one.update(before)
 
 
+def emptying(style: object, tables: list[str], **how: bool) -> list[str]:
+    """Return statements that empty those of the tables that have rows."""
+    names = [connection.ops.quote_name(table) for table in tables]
+    asked = (f"SELECT {number} WHERE EXISTS (SELECT 1 FROM {name})" for number, name in enumerate(names))
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(asked))
+        return [f"DELETE FROM {names[number]}" for (number,) in cursor.fetchall()]
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
-    """Extend Django's own fixture: emptying tables does not bring back the rows that describe models.
-
-    Making those again is nearly all that a flush takes, and nothing here reads them.
+    """Extend Django's own fixture: a flush empties those tables alone that have rows, as all of them take
+    PostgreSQL a quarter of a second, and does not bring back the rows that describe models, which nothing
+    here reads.
     """
+    connection.ops.sql_flush = emptying
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)
 

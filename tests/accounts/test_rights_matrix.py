@@ -130,10 +130,11 @@ def test_a_route_opens_to_whoever_has_its_right_and_to_nobody_else(route):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("body", [[{"garbage": [1]}], {"garbage": 1}], ids=["list", "field"])
-def test_who_lacks_the_right_learns_nothing_of_the_body(route, body):
+def test_who_lacks_the_right_learns_nothing_of_the_body(route):
     scene = scene_of(route)
     path = route.path_in(scene)
     role = strongest_without(route.needs)
-    answer = api(person("colleague", **({"ours": role} if role else {}))).call(route.method, path, body)
-    assert answer.status_code in (403, 404), answer.content
+    colleague = api(person("colleague", **({"ours": role} if role else {})))
+    for body in ([{"garbage": [1]}], {"garbage": 1}):
+        answer = colleague.call(route.method, path, body)
+        assert answer.status_code in (403, 404), answer.content

@@ -34,7 +34,7 @@ from tests.cast import SYSTEM, api, client_of, person, team
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.crash.harness import Clock, worker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.any_database]
 GPU = "nvidia.com/gpu"
 
 

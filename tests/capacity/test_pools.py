@@ -23,7 +23,7 @@ from tests.cast import SYSTEM, api, client_of, person
 from tests.clusters.world import Scene, gpu_of, node_of
 from tests.crash.harness import worker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.any_database]
 
 
 class Shared:

@@ -101,46 +101,46 @@ def sample(name: str, **labels: str) -> float:
 
 
 @pytest.mark.any_database
-def test_one_machine_every_20_seconds_stops_at_a_fifth_of_the_pool(operator: User) -> None:
-    pool = Pool(40)
-    for number in range(40):
+def test_one_machine_every_40_seconds_stops_at_a_fifth_of_the_pool(operator: User) -> None:
+    pool = Pool(20)
+    for number in range(20):
         pool.falls_ill(number)
-        pool.clock.pass_(timedelta(seconds=20))
-        if number % 3 == 0:
+        pool.clock.pass_(timedelta(seconds=40))
+        if number % 3 == 1:
             pool.works(seconds=1, every=1)
 
-    assert len(pool.cordoned) == 8
+    assert len(pool.cordoned) == 4
     assert not HealingPool.objects.get().breaker_opened_at, "too slow for the breaker"
-    assert len(pool.held) == 32
+    assert len(pool.held) == 16
     assert pool.held[0].hold_reason == (
-        "8 other of 40 machines of gpus/default are out of service, 8 may be. "
+        "4 other of 20 machines of gpus/default are out of service, 4 may be. "
         "It is quarantined when one returns, or when a person approves it."
     )
-    assert selectors.waiting_for_approval(of_user(operator)).count() == 32
-    assert sample("gpu_incidents_held", guard="unhealthy") == 32
+    assert selectors.waiting_for_approval(of_user(operator)).count() == 16
+    assert sample("gpu_incidents_held", guard="unhealthy") == 16
 
     first = Incident.objects.earliest("pk")
     cancel(actor=of_user(operator), incident=first, returns=True, reason="it was a loose cable")
     pool.works(seconds=45, every=15)
-    assert len(pool.cordoned) == 8, "one has taken the place of the one that returned"
+    assert len(pool.cordoned) == 4, "one has taken the place of the one that returned"
     moved = Incident.objects.filter(state="needs_person").latest("pk")
     assert moved.asked_at is None
 
     approve(actor=of_user(operator), incident=pool.held[-1], reason="it serves wrong answers")
     pool.works(seconds=45, every=15)
-    assert len(pool.cordoned) == 9
-    assert len(pool.held) == 30
+    assert len(pool.cordoned) == 5
+    assert len(pool.held) == 14
 
 
 @pytest.mark.any_database
 def test_a_storm_still_opens_the_breaker() -> None:
-    pool = Pool(40)
-    for number in range(40):
+    pool = Pool(20)
+    for number in range(20):
         pool.falls_ill(number)
     pool.works()
 
-    assert len(pool.cordoned) <= 8
-    assert "20 of 40 machines" in HealingPool.objects.get().breaker_reason
+    assert len(pool.cordoned) <= 4
+    assert "10 of 20 machines" in HealingPool.objects.get().breaker_reason
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 1), (3, 1), (5, 1), (9, 1), (10, 2)])

@@ -22,7 +22,7 @@ from tests.models_registry import builders as b
 from tests.models_registry.test_upload_crashes import CONTENTS, Dying
 from tests.models_registry.test_uploads import PART, Uploader, announced
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 class Hosts:

@@ -13,7 +13,8 @@ from tests.model_store.s3_server import KEYS, S3Server
 from tests.models_registry import builders as b
 from tests.production.site import Host, Site, eventually
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+# Cheaper ones show it in one process: tests/models_registry/test_uploads_to_a_bucket.py.
+pytestmark = [pytest.mark.process, pytest.mark.any_database, pytest.mark.slow]
 BUCKET = "uploads-of-two-hosts"
 PART = 8 * 1024 * 1024
 

@@ -14,7 +14,7 @@ from releases.services.release import resume
 from releases.states import ReleaseState as S
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 HOLD = 30
 

@@ -10,7 +10,7 @@ from releases.services.plan import save_plan
 from releases.states import ReleaseState as S
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 BETA = {"x-cohort": "beta"}
 COHORT = {"kind": "cohort", "header": "x-cohort", "value": "beta", "seconds": 10, "most_percent": 60}

@@ -18,7 +18,7 @@ from tests.releases.browsing import as_person, text_of
 from tests.releases.test_quality_steps import keep_set
 from tests.releases.world import Scene
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 text = WorkerAnswer
 Says = Callable[[int, bool], WorkerAnswer]

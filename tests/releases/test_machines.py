@@ -20,7 +20,7 @@ from releases.states import ReleaseState
 from tests import cast
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 S = ReleaseState
 

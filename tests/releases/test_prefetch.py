@@ -13,7 +13,7 @@ from releases.states import ReleaseState as S
 from tests.releases.browsing import as_person, page_of, text_of
 from tests.releases.world import SWIFT, Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 PREFETCH = {"kind": "prefetch", "machines": 2, "within_seconds": 60}
 STEPS = [SWIFT["steps"][0], PREFETCH, *SWIFT["steps"][1:]]

@@ -27,7 +27,7 @@ from tests.trust.test_signing import new_key
 from tests.webhooks.receiver import Receiver, Reply, receiving
 from trust.services import trust_key
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 DEPLOY, PROMOTE = {"kind": "deploy", "share_percent": 100}, {"kind": "promote"}
 WEIGHT, APPROVAL = {"kind": "weight", "percent": 30}, {"kind": "approval"}

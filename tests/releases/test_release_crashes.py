@@ -193,9 +193,9 @@ def tell(scene: Scene, story: str, *points: int) -> int:
     return deaths
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", ["promoted", "rolled back warm"])
 def test_a_death_here_and_there_changes_nothing_in_the_end(scene: Scene, story: str) -> None:
-    """At every eighth checkpoint, for a quick answer."""
+    """At every eighth checkpoint of two stories, for a quick answer."""
     assert sum(tell(scene, story, point) for point in range(3, 60, 8)) > 3
 
 

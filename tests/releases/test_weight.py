@@ -10,7 +10,7 @@ from releases.services.plan import save_plan
 from releases.states import ReleaseState as S
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 STEPS = [
     {"kind": "deploy", "share_percent": 100},

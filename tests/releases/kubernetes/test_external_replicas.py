@@ -15,7 +15,7 @@ from releases.states import ReleaseState
 from tests.cast import SYSTEM, client_of, person
 from tests.releases.kubernetes.world import NAMESPACE, PLAN, a_scene
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 STEPS = [{"kind": "deploy", "share_percent": 100, "ready_within_seconds": 900}, {"kind": "promote"}]
 
 

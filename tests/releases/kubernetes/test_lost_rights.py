@@ -29,7 +29,7 @@ def expire(scene: KubernetesScene) -> Callable[[], object]:
     return lambda: setattr(scene.transport, "user", before)
 
 
-@pytest.mark.parametrize("lose", [take_away, expire])
+@pytest.mark.parametrize("lose", [pytest.param(take_away, marks=pytest.mark.slow), expire])
 def test_a_release_waits_for_rights_and_goes_on(
     settings: Any, lose: Callable[[KubernetesScene], Callable[[], object]]
 ) -> None:
