@@ -55,5 +55,5 @@ def size_in_words(instance: Mapping[str, Any]) -> str:
 
 
 def room_in_words(room: Mapping[str, int]) -> str:
-    """`7 x 1g.10gb, 3 x 2g.20gb`, or `no instance`."""
-    return ", ".join(f"{count} x {profile}" for profile, count in room.items() if count) or _("no instance")
+    """`7 x 1g.10gb, 3 x 2g.20gb`; empty: there is none."""
+    return ", ".join(f"{count} x {profile}" for profile, count in room.items() if count)

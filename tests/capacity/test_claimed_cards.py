@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from capacity import services
 from capacity.errors import InvalidPool
+from capacity.ledger import ledger_of
 from capacity.models import CardLayout
 from capacity.reconcilers import CardLayoutReconciler
 from clusters.backends.placement import Resources
@@ -91,6 +92,11 @@ class Claimed:
         self.rig.cluster.apply(asked, fence=Fence(1, 1))
         self.rig.server.advance(10)
 
+    def free(self) -> int:
+        """Whole cards that workloads of pools may have."""
+        (machine,) = ledger_of(self.cluster).machines
+        return len(machine.free)
+
     def devices(self) -> list[str]:
         claims = self.rig.cluster.client.list(RESOURCE_CLAIMS).items
         return sorted(
@@ -140,6 +146,7 @@ def test_workers_of_a_service_claim_their_slices_and_the_page_shows_who_has_whic
     assert (first["way"], first["model"]) == ("claims", "NVIDIA H100 80GB HBM3")
     assert [one["profile"] for one in first["instances"]] == ["3g.40gb", "3g.40gb"]
     assert "chat-v1" in first["instances"][0]["name"]
+    assert claimed.free() == 0, "no card is whole any more"
     assert (first["room"]["1g.10gb"], second["room"]["1g.10gb"], second["room"]["3g.40gb"]) == (0, 3, 1)
     page = client_of(person("ada", vision="approver")).get(f"/capacity/{claimed.pool.pk}/cards/")
     assert "3 x 1g.10gb" in page.content.decode()
@@ -195,6 +202,7 @@ def test_a_card_that_a_pod_holds_whole_is_not_divided_and_not_free(claimed: Clai
         .json()["cards"]
     )
     assert "chat-v1" in first["holder"]
+    assert claimed.free() == 1, "workloads get the other one"
     (pod,) = claimed.rig.cluster.client.list(PODS).items
     assert "resourceClaims" not in pod["spec"], "the class maps nvidia.com/gpu"
 
