@@ -10,8 +10,10 @@ from accounts.actors import of_user
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun, BenchmarkScenario, SystemSeries
 from capacity import services
 from capacity.errors import InvalidPool
+from clusters.gpu_needs import measured_needs
 from clusters.history import MINUTES, Measure, with_values
 from clusters.models import Deployment, FleetDay
+from graphs.models import Graph, TaskProfile
 from tests.capacity.test_cards import BERT, Declared
 from tests.cast import SYSTEM, api, client_of, person, team
 from tests.clusters.world import version_of
@@ -115,6 +117,21 @@ def test_a_benchmark_run_says_what_no_worker_has_said_yet(scene: Declared) -> No
     SystemSeries.objects.create(run=run, content={"began": 0, "step": 1, "series": series})
     (instance,) = scene.set({"name": "whisper"}, dry_run=True).instances
     assert instance["profile"] == "3g.40gb"
+
+
+def test_profiles_of_a_graphs_tasks_say_it_too(scene: Declared) -> None:
+    row = deploy(scene, "whisper")
+    graph = Graph.objects.create(
+        team=scene.pool.team, name="whisper", version=row.version, document={}, digest="d",
+        origins={"read": "v1", "speak": "v1", "old": "v2"},
+    )  # fmt: skip
+    for task, mib, time in (("read", 6 * GIB, 0.2), ("speak", 12 * GIB, 0.25), ("old", 30 * GIB, 0.5)):
+        figures = {"card": "H100", "card_time": time, "times": [{"card_memory": mib * 2**20}]}
+        TaskProfile.objects.create(
+            graph=graph, task=task, option="H100", origin="v1", figures=figures, machine={}
+        )
+    (need,) = measured_needs(Deployment.objects.all(), days=7)
+    assert (need.measured_by, need.memory_peak_mib, need.share) == ("graphs", 18 * GIB, pytest.approx(0.45))
 
 
 def test_the_page_of_the_cards_shows_what_was_measured_and_takes_a_services_name(scene: Declared) -> None:
