@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,7 +42,8 @@ class CountPods(Step[Cluster]):
         else:
             pods = seen.pods
             counted = {**counts_of(pods.pods), "problem": pods.problem, "seen_at": pods.seen_at or now}
-            counted["devices"] = seen.devices
+            if seen.devices is not None:
+                counted["devices"] = seen.devices
 
         def write() -> None:
             before = Occupancy.objects.filter(cluster=row).first()
@@ -58,17 +58,24 @@ class CountPods(Step[Cluster]):
 @dataclass(frozen=True, slots=True)
 class CountedPods:
     pods: ObservedPods
-    devices: Mapping[str, Any]
+    devices: Mapping[str, Any] | None
+    """None: they could not be seen; what was seen last stays."""
 
 
-def _devices_of(backend: ClusterBackend) -> dict[str, list[dict[str, Any]]]:
-    """Return the cards that pods claim in parts, by machine; none without the right to see them."""
+def _devices_of(backend: ClusterBackend) -> dict[str, list[dict[str, Any]]] | None:
+    """Return the cards that pods claim in parts, by machine. Pods count without the right to see claims."""
     found: dict[str, list[dict[str, Any]]] = {}
-    if isinstance(backend, ClaimsDevices):
-        with suppress(OperationUnsupported):
-            for card in sorted(backend.devices.observe(), key=lambda one: one.index):
-                document = asdict(card) | {"held": [asdict(one) for one in card.held]}
-                found.setdefault(document.pop("machine"), []).append(document)
+    if not isinstance(backend, ClaimsDevices):
+        return found
+    try:
+        cards = backend.devices.observe()
+    except OperationUnsupported:
+        return found
+    except BackendError:
+        return None
+    for card in sorted(cards, key=lambda one: one.index):
+        document = asdict(card) | {"held": [asdict(one) for one in card.held]}
+        found.setdefault(document.pop("machine"), []).append(document)
     return found
 
 
