@@ -131,7 +131,7 @@ export class Live extends EventTarget {
       }
       if (message.seq <= topic.seq) return;
       topic.seq = message.seq;
-      Object.assign(topic.values, message.values);
+      for (const path in message.values) topic.values[path] = message.values[path];
       for (const path of message.gone ?? []) delete topic.values[path];
       this.#tell("values", { topic: message.topic, values: message.values, gone: message.gone ?? [] });
     } else if (message.type === "look") {

@@ -62,8 +62,10 @@ async function look(slider) {
 }
 
 // One stop of the Tab key for a cluster's machines, however many they are: arrows go on from there.
+const mapOf = (cell) => cell.closest(".heat-groups") ?? cell.closest(".heat-map");
+
 function stopAt(cell) {
-  for (const one of cell.closest(".heat-groups").querySelectorAll('a.heat[tabindex="0"]')) one.tabIndex = -1;
+  for (const one of mapOf(cell).querySelectorAll('a.heat[tabindex="0"]')) one.tabIndex = -1;
   cell.tabIndex = 0;
 }
 
@@ -98,7 +100,7 @@ function across(cells, cell, isDown) {
 function moves(event) {
   const cell = event.target.closest?.(".heat-map a.heat");
   if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
-  const cells = [...cell.closest(".heat-groups").querySelectorAll("a.heat")];
+  const cells = [...mapOf(cell).querySelectorAll("a.heat")];
   const at = cells.indexOf(cell);
   const targets = {
     ArrowRight: () => cells[at + 1],

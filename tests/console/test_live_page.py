@@ -56,8 +56,23 @@ def test_a_snapshot_fills_every_kind_of_cell(live: Tab) -> None:
     expect(bar.locator(".busy-number")).to_have_text("96%")
     cell = live.page.locator("[data-live='node.0.busy']").first
     expect(cell).to_have_attribute("data-busy", "3")
+    cell.hover()
     expect(cell).to_have_attribute("title", "node-00: 31%")
     expect(live.page.locator("[data-live='candidate.percent']")).to_have_text("31.3%")
+    assert live.complaints == []
+
+
+def test_a_cell_of_many_machines_shows_the_share_of_all_their_slots(live: Tab) -> None:
+    cell = live.page.locator(".heat-map .heat").first
+    cell.evaluate("""cell => {
+        cell.dataset.live = "node.0.busy node.1.busy";
+        cell.dataset.liveAs = "heat";
+        document.body.dispatchEvent(new CustomEvent("htmx:load", {detail: {elt: cell.parentElement}}));
+    }""")
+    snapshot(live, 1, {"node.0.busy": 1, "node.0.slots": 2, "node.1.busy": 0, "node.1.slots": 8})
+    expect(cell).to_have_attribute("data-busy", "2")
+    delta(live, 2, {"node.1.busy": 0.5})
+    expect(cell).to_have_attribute("data-busy", "6")
     assert live.complaints == []
 
 
