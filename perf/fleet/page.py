@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page, WebSocket
 
-from perf.fleet.reports import WARM_UP_SECONDS, reporting
+from perf.fleet.reports import WARM_UP_SECONDS, reporting_together
 from perf.fleet.served import served_fleet
 from perf.required import RequiredFigure, at_most
 from tests.browser import chromium
@@ -21,7 +21,7 @@ def figures(seconds: float) -> Iterator[RequiredFigure]:
     """Yield the share of a core that the page's scripts, styles and layout take."""
     with (
         served_fleet(machines=MACHINES, workers_per_machine=1) as fleet,
-        reporting(fleet, workers_per_machine=1),
+        reporting_together(fleet),
         chromium() as browser,
     ):
         url = f"http://127.0.0.1:{fleet.port}"

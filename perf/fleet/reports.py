@@ -14,13 +14,14 @@ import orjson
 
 from perf.fleet.served import PROJECT, ServedFleet, served_fleet
 from perf.required import RequiredFigure, at_most
-from serving.protocol import Counters, Heartbeat, Latency, WorkerState
+from serving.protocol import MAX_WORKERS_PER_REPORT, Counters, Heartbeat, Latency, WorkerState
 
 WORKERS_OF_A_MACHINE = 8
 FEW, MANY = 1_000, 10_000
 MOST_CPU = 0.4
 """CPU seconds per second for MANY workers."""
 WARM_UP_SECONDS = 12.0
+NODE_REPORTS, HEARTBEATS = "/api/v1/node-reports/", "/api/v1/heartbeats/"
 PROBES = 500
 
 
@@ -48,13 +49,29 @@ def figures(seconds: float) -> Iterator[RequiredFigure]:
 @contextmanager
 def reporting(fleet: ServedFleet, *, workers_per_machine: int) -> "Iterator[ReportCount]":
     """Report all machines once a second, from a process of its own, until the end of the block."""
-    command = [sys.executable, "-m", __name__, str(fleet.port), str(workers_per_machine)]
+    with _reporting(fleet, NODE_REPORTS, fleet.agents, workers_per_machine) as count:
+        yield count
+
+
+@contextmanager
+def reporting_together(fleet: ServedFleet) -> "Iterator[ReportCount]":
+    """Report the workers of machines with one each in few messages: for figures of who watches."""
+    count = -(-len(fleet.agents) // MAX_WORKERS_PER_REPORT)
+    with _reporting(fleet, HEARTBEATS, [fleet.reporter] * count, len(fleet.agents) // count) as counted:
+        yield counted
+
+
+@contextmanager
+def _reporting(
+    fleet: ServedFleet, path: str, tokens: list[str], workers_per_token: int
+) -> "Iterator[ReportCount]":
+    command = [sys.executable, "-m", __name__, str(fleet.port), path, str(workers_per_token)]
     with subprocess.Popen(
         command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps(fleet.agents) + "\n")
+            process.stdin.write(json.dumps(tokens) + "\n")
             process.stdin.flush()
             yield ReportCount(process)
         finally:
@@ -125,7 +142,9 @@ def heartbeat_of(worker: str) -> Heartbeat:
     )
 
 
-async def _report_for_ever(port: int, token: str, machine: int, workers: range, accepted: list[int]) -> None:
+async def _report_for_ever(
+    port: int, path: str, token: str, machine: int, workers: range, accepted: list[int]
+) -> None:
     """Report all these workers once a second, on one connection."""
     rng = random.Random(machine)
     await asyncio.sleep(rng.random())
@@ -142,19 +161,11 @@ async def _report_for_ever(port: int, token: str, machine: int, workers: range, 
             one["ttft"]["p95_ms"] = 300 + 10 * in_flight
         # By it a page can tell how late it is (`perf.fleet.watchers`).
         documents[0]["queue_depth"] = round(time.time() * 1000)
-        body = orjson.dumps(
-            {
-                "node": f"box-{machine}",
-                "session": session,
-                "sequence": sequence,
-                "workers": documents,
-                "devices": [],
-            }
-        )
-        writer.write(
-            b"POST /api/v1/node-reports/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (token.encode(), len(body)) + body
-        )
+        report = {"node": f"box-{machine}", "session": session, "sequence": sequence, "devices": []}
+        body = orjson.dumps({"workers": documents} | (report if path == NODE_REPORTS else {}))
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
         answer = orjson.loads(await _answer(reader))
         if answer["refused"]:
             raise RuntimeError(answer)
@@ -163,14 +174,14 @@ async def _report_for_ever(port: int, token: str, machine: int, workers: range, 
         await asyncio.sleep(due - time.monotonic())
 
 
-async def _report_all(port: int, workers_per_machine: int) -> None:
+async def _report_all(port: int, path: str, workers_per_token: int) -> None:
     loop = asyncio.get_running_loop()
     tokens = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     accepted = [0]
     async with asyncio.TaskGroup() as tasks:
         for machine, token in enumerate(tokens):
-            workers = range(machine * workers_per_machine, (machine + 1) * workers_per_machine)
-            tasks.create_task(_report_for_ever(port, token, machine, workers, accepted))
+            workers = range(machine * workers_per_token, (machine + 1) * workers_per_token)
+            tasks.create_task(_report_for_ever(port, path, token, machine, workers, accepted))
         while await loop.run_in_executor(None, sys.stdin.readline):
             print(accepted[0], flush=True)
 
@@ -178,4 +189,4 @@ async def _report_all(port: int, workers_per_machine: int) -> None:
 if __name__ == "__main__":
     import uvloop
 
-    uvloop.run(_report_all(*map(int, sys.argv[1:])))
+    uvloop.run(_report_all(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

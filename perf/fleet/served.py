@@ -30,6 +30,8 @@ class ServedFleet:
     port: int
     agents: list[str]
     """Tokens, by machine."""
+    reporter: str
+    """A token that may report all workers."""
     reader: str
     """A token that may read everything."""
     cookie: tuple[str, str]
@@ -64,9 +66,9 @@ def served_fleet(*, machines: int, workers_per_machine: int) -> Iterator[ServedF
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            agents, reader, cookie = json.loads(made.stdout.splitlines()[-1])
+            agents, reporter, reader, cookie = json.loads(made.stdout.splitlines()[-1])
             with _web_process(environ) as (web, port):
-                yield ServedFleet(web, port, agents, reader, tuple(cookie))
+                yield ServedFleet(web, port, agents, reporter, reader, tuple(cookie))
         finally:
             valkey.remove()
 
@@ -79,7 +81,7 @@ def _web_process(environ: Mapping[str, str]) -> Iterator[tuple[psutil.Process, i
     command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)]
     command += ["--http", "controlplane.connections:BoundedProtocol"]
     command += ["--ws", "controlplane.shared_frames:SharedFrameProtocol"]
-    command += ["--no-access-log", "--log-level", "error"]
+    command += ["--no-proxy-headers", "--no-access-log", "--log-level", "error"]
     with subprocess.Popen(command, cwd=PROJECT, env=environ) as process:
         try:
             while True:
@@ -94,7 +96,7 @@ def _web_process(environ: Mapping[str, str]) -> Iterator[tuple[psutil.Process, i
             process.terminate()
 
 
-def make_rows(machines: int, workers_per_machine: int) -> tuple[list[str], str, tuple[str, str]]:
+def make_rows(machines: int, workers_per_machine: int) -> tuple[list[str], str, str, tuple[str, str]]:
     """Make a cluster whose machines have agents and workers; return what `ServedFleet` holds of it."""
     import django
 
@@ -153,7 +155,10 @@ def make_rows(machines: int, workers_per_machine: int) -> tuple[list[str], str, 
         for number in range(machines * workers_per_machine)
     )
     owner = create_user(actor=actor, username="agents", team=team, role=Role.OPERATOR)
-    reader = create_token(actor=actor, owner=owner, name="reader", scopes=[Right.READ]).text
+    reporter, reader = (
+        create_token(actor=actor, owner=owner, name=right, scopes=[right]).text
+        for right in (Right.FLEET_REPORT, Right.READ)
+    )
     # By the service each takes a link of the audit chain: minutes for thousands.
     own = [keys.new_key() for _ in nodes]
     tokens = ApiToken.objects.bulk_create(
@@ -176,7 +181,7 @@ def make_rows(machines: int, workers_per_machine: int) -> tuple[list[str], str, 
     client = Client()
     client.force_login(root, backend=settings.AUTHENTICATION_BACKENDS[-1])
     name = settings.SESSION_COOKIE_NAME
-    return [key.text for key in own], reader, (name, client.cookies[name].value)
+    return [key.text for key in own], reporter, reader, (name, client.cookies[name].value)
 
 
 if __name__ == "__main__":
