@@ -72,6 +72,8 @@ class HeartbeatStore:
         return self._placed.get(worker)
 
     async def _refresh(self) -> None:
+        if time.monotonic() - self._rows_at < ROWS_KEEP_SECONDS:
+            return
         async with self._reading:
             began = time.monotonic()
             age = began - self._rows_at
