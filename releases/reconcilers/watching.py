@@ -46,7 +46,8 @@ from releases.services.threshold import keep_threshold
 
 logger = logging.getLogger(__name__)
 
-ASK_THRESHOLD_EVERY = timedelta(seconds=3)
+ASK_THRESHOLD_EVERY = 3
+"""Looks."""
 POINTS = 300
 """About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
 
@@ -156,7 +157,7 @@ def _needs_threshold(release: Release, at: datetime) -> bool:
         return False
     # Without traffic there is none for long, and to look for it costs more than the look itself.
     asked_at = release.baseline.get("threshold_asked_at")
-    return asked_at is None or at - datetime.fromisoformat(asked_at) >= ASK_THRESHOLD_EVERY
+    return asked_at is None or at - datetime.fromisoformat(asked_at) >= ASK_THRESHOLD_EVERY * pace.wait()
 
 
 def judged(
