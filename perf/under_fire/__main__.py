@@ -317,12 +317,15 @@ def rows_of(
 
     states = Counter(Release.objects.values_list("state", flat=True))
     wanted = 2 * (run.wanted // 2)
+    others = Counter(Release.objects.filter(state="failed").values_list("outcome", flat=True))
     return [
         RequiredFigure("releases by state", ", ".join(f"{count} {name}" for name, count in states.items())),
+        *(RequiredFigure("failed", f"{count}: {why}") for why, count in others.most_common(3)),
         RequiredFigure("decisions", ", ".join(f"{count} {name}" for name, count in run.decided.items())),
         RequiredFigure("kills", ", ".join(f"{count} {name}" for name, count in parts.kills.items())),
         RequiredFigure("seconds", f"{took:.0f}"),
         at_least("releases that ended or are stuck", ended + stuck, wanted),
+        at_least("releases that were promoted", states["promoted"], wanted / 2),
         RequiredFigure("stuck", str(stuck), "an alert, if any", not stuck or has_alert()),
         RequiredFigure("faults", str(len(faults)), "none", not faults),
     ]
