@@ -53,8 +53,6 @@ def in_words(held: ActiveFreeze) -> str:
     else:
         said = _("Releases are frozen by the freeze %(name)s, until a person ends it.") % names
     reason = held.freeze.reason
-    return (
-        joined((said, reason if reason.endswith((".", "!", "?", "。", "！", "？")) else f"{reason}."))
-        if reason
-        else said
-    )
+    if reason and not reason.endswith((".", "!", "?", "。", "！", "？")):
+        reason += "."
+    return joined((said, reason))
