@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-LOOKS_PER_SECOND = 12
+LOOKS_PER_SECOND = 10
 """That one process takes. Evidence holds however often one looks; a verdict may come later by one wait."""
 LEAST, MOST = timedelta(seconds=1), timedelta(seconds=10)
 
