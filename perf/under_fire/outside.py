@@ -2,12 +2,15 @@
 stay when every process of the control plane is killed."""
 
 import inspect
+import json
 import os
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.managers import BaseManager
 from threading import RLock, Thread
 from typing import Any
 
-from clusters.backends.base import ClusterConfig
+from clusters.backends.base import ClusterConfig, ObservedWorker
 from clusters.backends.fake import FakeClusterBackend
 from gateway.backends.base import GatewayBackend, GatewayRowConfig
 from gateway.backends.fake import FakeGateway
@@ -15,11 +18,38 @@ from gateway.backends.fake import FakeGateway
 PORT, KEY = "SLIPWAY_PERF_OUTSIDE", b"outside"
 
 
-class OutsideWorld:
-    """Both fakes. One call at a time."""
+class AnsweringWorker(BaseHTTPRequestHandler):
+    """Answers whatever is asked of any worker."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"choices": [{"text": "Yes.", "finish_reason": "stop"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class OneServerCluster(FakeClusterBackend):
+    """The fake, whose workers all have the address of one server."""
 
     def __init__(self) -> None:
-        self.gateway, self.cluster = FakeGateway(), FakeClusterBackend()
+        super().__init__()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), AnsweringWorker)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
+        return tuple(replace(one, port=self.server.server_port) for one in super().observe(deployment))
+
+
+class OutsideWorld:
+    """Gateway and cluster. One call at a time."""
+
+    def __init__(self) -> None:
+        self.gateway, self.cluster = FakeGateway(), OneServerCluster()
         self.lock = RLock()
 
     def call(self, part: str, name: str, values: tuple[Any, ...], how: dict[str, Any]) -> Any:

@@ -116,7 +116,7 @@ class ShadowStep(ComparisonStep):
         known = progress.known
         if "overlap" in known:
             return _("%(overlap)s of the words in common") % {"overlap": f"{known['overlap']:.0%}"}
-        return _("%(pairs)s answers compared") % {"pairs": len(known.get("figures", ()))}
+        return _("%(pairs)s answers compared") % {"pairs": known.get("items", len(known.get("figures", ())))}
 
     def consequences(self, release: Release) -> tuple[str, ...]:
         words = {"percent": self.percent, "version": release.version}
@@ -201,6 +201,7 @@ class ShadowExecutor(Executor[ShadowStep]):
         progress = {**row.progress, "figures": [], "used": [], "marks": {}}
         figures = row.progress.get("figures", [])
         if len(figures) < LEAST_ITEMS:
+            progress["items"] = len(figures)
             told = FEW(copies=progress.get("copies", 0), pairs=len(figures), least=LEAST_ITEMS)
             if self.spec.on_too_few == "fail":
                 return halt(row, told, kind=Halt.FAIL, save={"progress": progress})
