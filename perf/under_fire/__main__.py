@@ -79,7 +79,7 @@ class KilledProcesses:
         if time.monotonic() < self._next_kill:
             return
         self._next_kill = time.monotonic() + KILL_EVERY_SECONDS
-        pool = self._pool()
+        pool = self.pool()
         if not pool:  # The worker is starting.
             return
         if self._rng.random() < OF_POOL:
@@ -93,10 +93,11 @@ class KilledProcesses:
                 victim.kill()
         self.kills[what] += 1
 
-    def _pool(self) -> list[psutil.Process]:
+    def pool(self) -> list[psutil.Process]:
+        """Return the processes of the worker's pool: grandchildren of its watchdog."""
         with suppress(psutil.NoSuchProcess):
-            children = psutil.Process(self._running["worker"].pid).children(recursive=True)
-            return [one for one in children if not one.children()]
+            children = psutil.Process(self._running["worker"].pid).children()
+            return [one for child in children for one in child.children()]
         return []
 
     def stop(self) -> None:
@@ -296,6 +297,8 @@ def main() -> None:
             parts.keep_running()
             parts.kill_when_due()
 
+        parts.keep_running()
+        until(parts.pool, 180, parts.keep_running)
         took = until(all_ended, options.limit, fire)
         if stuck:
             until(has_alert, 60, parts.keep_running)
