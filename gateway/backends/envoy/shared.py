@@ -12,8 +12,8 @@ FRESH_FOR_AT_MOST = timedelta(seconds=2)
 SHARE_OF_TIME = 10
 """A reading that takes long is fresh for so many times as long: readings are never most of the work."""
 WANTED_FOR = timedelta(seconds=15)
-"""So long after it was asked for, a route is read along with the others: longer than releases wait between two
-looks, or each look would be a reading of its own."""
+"""So long after it was asked for, a route is read along with the others: longer than releases wait between
+two looks, or each look would be a reading of its own."""
 
 
 class SharedReading:
