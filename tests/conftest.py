@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,14 @@ def pytest_configure() -> None:
     from common.languages import compile_catalogues
 
     compile_catalogues(Path(*settings.LOCALE_PATHS))
+
+
+@pytest.fixture(autouse=True)
+def log_handlers() -> Iterator[None]:
+    """A handler that a test adds may write to the captured stream of that test, which is closed after it."""
+    before = logging.root.handlers[:]
+    yield
+    logging.root.handlers[:] = before
 
 
 @pytest.fixture(autouse=True)
