@@ -217,8 +217,17 @@ class Webhooks(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, D
     def visible(self, rows: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
         return selectors.webhooks(self.actor)
 
-    def get_object(self) -> WebhookEndpoint:
+    def check_permissions(self, request: Request) -> None:
+        super().check_permissions(request)
+        if "id" in self.kwargs:
+            _ = self.endpoint
+
+    @cached_property
+    def endpoint(self) -> WebhookEndpoint:
         return _endpoint(self, self.kwargs["id"])
+
+    def get_object(self) -> WebhookEndpoint:
+        return self.endpoint
 
     def create_one(self, given: dict[str, Any]) -> WebhookEndpoint:
         if "team" in given:
@@ -266,6 +275,10 @@ class Deliveries(ListEndpoint, RetrieveEndpoint):
     lookup_value_converter = "int"
     sort = ("-created_at",)
     filterset_class = DeliveryFilter
+
+    def check_permissions(self, request: Request) -> None:
+        super().check_permissions(request)
+        _ = self.endpoint
 
     @cached_property
     def endpoint(self) -> WebhookEndpoint:
