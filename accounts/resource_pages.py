@@ -50,6 +50,8 @@ class ResourceColumn:
     """Path from the row: `team.name`."""
     badges: str = ""
     """Badges that show it, where it is a state."""
+    is_listed: bool = True
+    """Otherwise the page of the row alone has it."""
 
     @property
     def key(self) -> str:
@@ -60,7 +62,12 @@ class ResourceColumn:
         value = attrgetter(self.value)(row)
         if isinstance(value, datetime):
             return ago(value)
-        return state(self.badges, value) if self.badges else value or NO_VALUE
+        if self.badges:
+            return state(self.badges, value)
+        if isinstance(value, float):
+            value = round(value)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return value if value or is_number else NO_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ class ResourceVerb:
     states: Sequence[str]
     """Those of a row that offers it."""
     tone: str = "good"
+    when: Callable[[Any], bool] = bool
+    """What else must hold of a row that offers it."""
     is_removal: bool = False
     """The row is gone afterwards."""
 
@@ -173,6 +182,10 @@ class TeamResource:
                 why=row.team.name,
             )
 
+    @property
+    def listed(self) -> list[ResourceColumn]:
+        return [column for column in self.columns if column.is_listed]
+
     def address(self, row: Model) -> str:
         return f"{self.path}{row.pk}/"
 
@@ -186,14 +199,14 @@ class TeamResource:
         listing = list_page(
             request, self.rows(actor), sorts=sorts, default_sort=self.columns[0].key, filters=self.filters
         )
-        lines = [(self.address(row), [column.shown(row) for column in self.columns]) for row in listing.rows]
+        lines = [(self.address(row), [column.shown(row) for column in self.listed]) for row in listing.rows]
         context = {"listing": listing, "lines": lines, "may_add": may(actor, self.right)}
         return page(request, "resource/list.html", {"resource": self, **context}, parts=("listing",))
 
     def _row(self, request: HttpRequest, pk: int) -> HttpResponse:
         actor = of_request(request)
         row = get_object_or_404(self.rows(actor), pk=pk)
-        offered = [verb for verb in self.verbs if row.state in verb.states]
+        offered = [verb for verb in self.verbs if row.state in verb.states and verb.when(row)]
         context = {
             "row": row,
             "address": self.address(row),

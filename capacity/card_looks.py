@@ -50,6 +50,10 @@ def look_at_cards(pool: Pool, now: datetime) -> CardLook:
         if rows[int(name)].pool_id == pool.pk:
             rows[int(name)].problem = code
             waiting.append(rows[int(name)])
+    for one in plan.preemptions:
+        if (row := rows[int(one.grant.workload)]).pool_id == pool.pk:
+            row.problem = "waits_for_plan"
+            waiting.append(row)
     preemption = next(
         (one for one in plan.preemptions if rows[int(one.grant.workload)].pool_id == pool.pk), None
     )

@@ -24,3 +24,7 @@ class PlanFilter(ListFilter):
 class WorkloadFilter(TeamRowFilter):
     state = filters.choice(_("State"), "State of the workload.", WorkloadState.choices, "state")
     pool = filters.text(_("Pool"), "Name of the pool.", "pool__name")
+
+
+class SwitchTimeFilter(ListFilter):
+    model = filters.text(_("Model"), "Name of the model.", "model__name")

@@ -249,9 +249,25 @@ class ScalingPolicyForm(forms.Form):
         label=_("Target"),
         help_text=_("Utilisation, such as 0.8."),
     )
-    hold_seconds = forms.FloatField(min_value=1, required=False, label=_("Hold (s)"))
-    decrease_band = forms.FloatField(min_value=0, max_value=0.99, required=False, label=_("Band"))
-    drain_seconds = forms.FloatField(min_value=1, required=False, label=_("Drain (s)"))
+    hold_seconds = forms.FloatField(
+        min_value=1,
+        required=False,
+        label=_("Hold (s)"),
+        help_text=_("For which the need must have been lower before workers go."),
+    )
+    decrease_band = forms.FloatField(
+        min_value=0,
+        max_value=0.99,
+        required=False,
+        label=_("Band"),
+        help_text=_("Share by which it must be lower, such as 0.12."),
+    )
+    drain_seconds = forms.FloatField(
+        min_value=1,
+        required=False,
+        label=_("Drain (s)"),
+        help_text=_("Within which what waits is to be worked off."),
+    )
     hours = forms.IntegerField(
         min_value=1, max_value=LONGEST_HOURS, required=False, initial=24, label=_("Hours of the past")
     )

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from capacity.looks import Remembered, observe_load
 from capacity.models import PoolMember, ServiceGroups, active_law
-from capacity.observing import Remembered, held_by, observe_load, stable_target
+from capacity.observing import held_by, stable_target
 from capacity.planning.groups import GroupDecision, GroupRules, GroupState, SplitMemory, split
 from capacity.planning.law import ScalingMemory
 from capacity.planning.policies import law_with
@@ -27,7 +28,7 @@ P95 = 0.95
 
 @dataclass(frozen=True)
 class GroupMemory:
-    """Kept between two looks. offered to waiting: see `capacity.observing.Remembered`; needs to busy_until:
+    """Kept between two looks. offered to waiting: see `capacity.looks.Remembered`; needs to busy_until:
     see `capacity.planning.groups.SplitMemory`. answers: by bound of the gateway's latencies, of one epoch.
     refused: requests, by worker."""
 

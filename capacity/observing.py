@@ -1,108 +1,29 @@
 """What a look finds of each service of a pool, and the plan that follows from it. Nothing is written."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import Any
 
+from capacity.looks import PoolLook, Remembered, ServiceLook, observe_effect, observe_load
 from capacity.machines import WholeMachines, machine_changes, plan_machines, whole_machines
 from capacity.models import Pool, PoolMember, active_law
 from capacity.planning.errors import PlanningError
-from capacity.planning.law import ObservedLoad, Recommendation, ScalingMemory, offered_work, recommend
+from capacity.planning.law import Recommendation, recommend
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
 from capacity.states import CapacityPlanKind, Granularity
 from capacity.switch_times import switch_time
 from clusters import selectors as fleet
-from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
+from clusters.fleet import DeploymentSnapshot
 from clusters.states import GONE
 from gateway import selectors as gateways
 from gateway.errors import UnknownRoute
 from gpu_health import selectors as health
 
-MEAN_SECONDS = 60.0
 QUEUE_KNOWN_SECONDS = 60.0
 """For which the last look at a queue says what waits there."""
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """Kept between two looks of one service.
-
-    at: seconds since 1970 of that look. offered: (seconds, workers) of the last minute. requests: answered
-    ones by worker. waiting: requests in queues and in flight. needs to last: see
-    `ScalingMemory`.
-    """
-
-    at: float = 0.0
-    offered: tuple[tuple[float, float], ...] = ()
-    requests: Mapping[str, int] = field(default_factory=dict)
-    waiting: int = 0
-    needs: tuple[tuple[float, float], ...] = ()
-    reviewed: float | None = None
-    variance: float = 0.0
-    last: tuple[float, float] | None = None
-
-    @property
-    def law_memory(self) -> ScalingMemory:
-        return ScalingMemory(self.needs, self.reviewed, self.variance, self.last)
-
-    def with_law(self, memory: ScalingMemory) -> "Remembered":
-        return replace(
-            self,
-            needs=memory.needs,
-            reviewed=memory.reviewed,
-            variance=memory.variance,
-            last=memory.last,
-        )
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> "Remembered":
-        pairs = {
-            name: tuple((at, value) for at, value in stored.get(name, ())) for name in ("offered", "needs")
-        }
-        last = stored.get("last")
-        return cls(**{**stored, **pairs, "last": tuple(last) if last else None}) if stored else cls()
-
-
-@dataclass(frozen=True)
-class ServiceLook:
-    """A service at one moment. Everything counts in workers, seconds and shares of 1.
-
-    have: workers that are wanted now. ready: those that answer. load: work that arrives. need: the load at
-    the target utilisation, with what waits. wanted: recommended by its law. granted: what the pool gives it.
-    why, held: codes of `capacity.reasons`; held says which guard keeps its workers as they are.
-    """
-
-    service: str
-    deployment: str = ""
-    have: int = 0
-    ready: int = 0
-    busy: float | None = None
-    in_flight: int = 0
-    waiting: int = 0
-    load: float = 0.0
-    need: float = 0.0
-    wanted: int = 0
-    granted: int = 0
-    target: float = 0.0
-    why: str = ""
-    held: str = ""
-    queue: float | None = None
-    """Items that wait or are in hand in its queue; None: it has none, or that does not tell."""
-
-
-@dataclass(frozen=True)
-class PoolLook:
-    """Looks, what to remember of each service, the changes that follow, and why there are none."""
-
-    looks: tuple[ServiceLook, ...]
-    remembered: Mapping[str, Remembered]
-    changes: tuple[dict[str, Any], ...] = ()
-    problem: str = ""
-    kind: CapacityPlanKind = CapacityPlanKind.WORKERS
 
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:
@@ -128,8 +49,10 @@ def look_at(pool: Pool, now: datetime) -> PoolLook:
         for look in looks
     ]
     if whole is not None:
-        return _planned_machines(pool, whole, looks, living, granted, remembered, now)
-    return _planned(pool, members, looks, remembered, now)
+        planned = _planned_machines(pool, whole, looks, living, granted, remembered, now)
+    else:
+        planned = _planned(pool, members, looks, remembered, now)
+    return _with_bounds(planned, members, each)
 
 
 @dataclass(frozen=True)
@@ -172,7 +95,11 @@ def _seen(
         return SeenService(look, before, _demand(member, look, base=have, whole=whole))
     after, observed = observe_load(before, deployment.workers, deployment.row.slots, now.timestamp())
     recommended = recommend(law, after.law_memory, observed, have)
-    after = after.with_law(recommended.memory)
+    effect = observe_effect(before, after, observed, look)
+    after = replace(after.with_law(recommended.memory), effect=effect)
+    is_vain = recommended.machines > have and effect.forbids_more(observed.at) and not _has_queue(member)
+    if is_vain:
+        recommended = replace(recommended, machines=have, why="did_not_help")
     look = replace(
         look,
         load=recommended.base,
@@ -181,7 +108,12 @@ def _seen(
         why=recommended.why,
     )
     look = _with_queue(member, look, recommended)
-    return SeenService(look, after, _demand(member, look, base=look.load, whole=whole))
+    base = min(look.load, float(have)) if is_vain else look.load
+    return SeenService(look, after, _demand(member, look, base=base, whole=whole))
+
+
+def _has_queue(member: PoolMember) -> bool:
+    return getattr(member, "queue", None) is not None
 
 
 def _queue_held(member: PoolMember, now: datetime) -> str:
@@ -252,26 +184,31 @@ def held_by(pool: Pool, service: str, stable: str, deployment: DeploymentSnapsho
     return "scaled_by_others" if fleet.deployment(stable).scaled_by_others else ""
 
 
-def observe_load(
-    before: Remembered, workers: Iterable[WorkerSnapshot], slots: int, at: float
-) -> tuple[Remembered, ObservedLoad]:
-    """Return the load of workers that get requests, by what was remembered; slots: of one worker."""
-    found = list(workers)
-    now, waiting = load_of(found), sum(worker.queue_depth for worker in found)
-    slots, unfinished = max(1, slots), waiting + now.in_flight
-    requests = {worker.row.uid: worker.requests for worker in found}
-    answered = sum(
-        max(0, count - before.requests[uid]) for uid, count in requests.items() if uid in before.requests
+def _with_bounds(seen: PoolLook, members: Iterable[PoolMember], each: Mapping[str, int]) -> PoolLook:
+    """Say of each service which guard keeps it from the workers that its law recommends.
+
+    each: workers of a machine, where these are whole; less than one machine is no difference.
+    """
+    after = {change["service"]: change["after"] for change in seen.changes}
+
+    def bound(look: ServiceLook, member: PoolMember, machine: int) -> str:
+        gets = after.get(look.service, look.have)
+        if abs(gets - look.wanted) < machine:
+            return ""
+        if look.held:
+            return look.held
+        if gets < look.wanted:
+            return "at_limit" if look.granted >= member.limit * machine else "pool_full"
+        if look.granted < gets:
+            return seen.kept.get(look.service, "nothing_movable")
+        return "guaranteed" if look.granted <= member.guarantee * machine else "small_change"
+
+    shares = {one.service: one for one in members}
+    looks = (
+        replace(look, bound=bound(look, shares[look.service], each.get(look.service, 1)))
+        for look in seen.looks
     )
-    growth = unfinished - before.waiting if before.at else 0
-    offered = offered_work(now.busy or 0.0, now.ready, slots, answered, growth, unfinished)
-    passed = max(0.1, at - before.at)
-    request_seconds = now.in_flight * passed / answered if answered else 1.0
-    kept = [(then, busy) for then, busy in before.offered if at - MEAN_SECONDS < then < at]
-    history = (*kept, (at, offered))
-    mean = sum(busy for _then, busy in history) / len(history)
-    after = replace(before, at=at, offered=history, requests=requests, waiting=unfinished)
-    return after, ObservedLoad(at, offered, mean, waiting * request_seconds / slots)
+    return replace(seen, looks=tuple(looks))
 
 
 def _planned(
@@ -324,7 +261,7 @@ def _planned(
         for look in looks
         if delta[look.service]
     )
-    return PoolLook(tuple(looks), remembered, changes)
+    return PoolLook(tuple(looks), remembered, changes, kept=planned.kept)
 
 
 def _planned_machines(
@@ -356,9 +293,4 @@ def _planned_machines(
         if (names := moved.get(look.service))
         for gives, gets in [(names["gives"], names["gets"])]
     )
-    return PoolLook(tuple(looks), remembered, changes, kind=CapacityPlanKind.MACHINES)
-
-
-def stored(value: Any) -> dict[str, Any]:
-    """A look or what is remembered, as its column keeps it."""
-    return asdict(value)
+    return PoolLook(tuple(looks), remembered, changes, kind=CapacityPlanKind.MACHINES, kept=planned.kept)

@@ -90,22 +90,22 @@ PAGES = TeamResource(
         ResourceColumn(gettext_lazy("State"), "state", badges="workload"),
         ResourceColumn(gettext_lazy("Pool"), "pool.name"),
         ResourceColumn(gettext_lazy("Cards"), "cards"),
-        ResourceColumn(gettext_lazy("Machines"), "machines"),
+        ResourceColumn(gettext_lazy("Machines"), "machines", is_listed=False),
         ResourceColumn(gettext_lazy("Priority"), "priority"),
-        ResourceColumn(gettext_lazy("Runs"), "runs"),
-        ResourceColumn(gettext_lazy("Last checkpoint"), "checkpoint_at"),
-        ResourceColumn(gettext_lazy("Work lost (card-seconds)"), "lost_seconds"),
+        ResourceColumn(gettext_lazy("Runs"), "runs", is_listed=False),
+        ResourceColumn(gettext_lazy("Last checkpoint"), "checkpoint_at", is_listed=False),
+        ResourceColumn(gettext_lazy("Work lost (card-seconds)"), "lost_seconds", is_listed=False),
         ResourceColumn(gettext_lazy("Reason"), "why"),
         ResourceColumn(gettext_lazy("Created"), "created_at"),
     ),
     verbs=(
         ResourceVerb(
             "suspend", gettext_lazy("Suspend"), "player-pause", workload_services.hold_workload,
-            (*HOLDING, WorkloadState.QUEUED),
+            (*HOLDING, WorkloadState.QUEUED), tone="plain", when=lambda row: not row.held_by,
         ),
         ResourceVerb(
             "resume", gettext_lazy("Resume"), "player-play", workload_services.release_workload,
-            (WorkloadState.QUEUED,),
+            (WorkloadState.QUEUED,), when=lambda row: bool(row.held_by),
         ),
         ResourceVerb(
             "cancel", gettext_lazy("Cancel workload"), "x", workload_services.cancel_workload,

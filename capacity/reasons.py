@@ -1,5 +1,7 @@
 """Reasons of plans as codes, which are stored and sent, and their words, which people read."""
 
+from collections.abc import Mapping
+
 from django.utils.translation import gettext_lazy as _
 
 from common.languages import Text
@@ -19,6 +21,12 @@ REASONS: dict[str, Text] = {
     "budget_used": _("The plan moves as many workers as it may."),
     "starts_already": _("As many of its workers start already as may at once."),
     "least_time": _("Workers of others must stay for their least time."),
+    "did_not_help": _("More workers did not raise what it answers: it gets no more for half an hour."),
+    "blast_radius": _("One plan takes at most 60 % of a service's workers."),
+    "at_limit": _("It has as many workers as it may."),
+    "pool_full": _("The pool has no more to give."),
+    "guaranteed": _("So many are guaranteed to it."),
+    "small_change": _("In a full pool small changes are left alone."),
     "latency_bound": _("The latency is above its bound, or requests were refused: all are online."),
     "jobs_wait": _("Jobs wait: workers that requests do not need work them off."),
     "no_jobs": _("No job waits: what the load leaves stays online."),
@@ -26,6 +34,7 @@ REASONS: dict[str, Text] = {
     "queue_holds": _("Its queue needed more within the hold."),
     "deadline": _("So many workers are done with its queue by the deadline."),
     "no_queue": _("The queue does not answer: it keeps what it has."),
+    "waits_for_plan": _("A plan that makes room for it waits to be applied, or is under way."),
     "reserved": _("It waits for a machine that is kept for it."),
     "no_room": _("No machine has the cards, and nobody may be preempted for it."),
     "too_large": _("No machine of the pools has so many cards."),
@@ -41,6 +50,20 @@ REASONS: dict[str, Text] = {
     "no_cards": _("A machine does not hold one of its workers."),
     "nothing_movable": _("No worker may be moved to it."),
 }
+
+
+LAW: dict[str, Text] = {
+    "target": _("Target"),
+    "hold_seconds": _("Hold (s)"),
+    "decrease_band": _("Band"),
+    "drain_seconds": _("Drain (s)"),
+    "increase_from": _("Increase from"),
+}
+
+
+def law_in_words(law: Mapping[str, float]) -> str:
+    """Parameters of a policy with their values."""
+    return ", ".join(f"{LAW.get(name, name)} {value:g}" for name, value in law.items()) or "–"
 
 
 def in_words(code: str) -> str:

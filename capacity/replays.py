@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from capacity.errors import InvalidPool
-from capacity.models import PoolMember, ServiceLoad, active_law
+from capacity.group_looks import EXPECTED_SWITCH_SECONDS
+from capacity.models import PoolMember, ServiceGroups, ServiceLoad, active_law
 from capacity.observing import stable_target
 from capacity.planning.errors import PlanningError
 from capacity.planning.policies import law_with
@@ -34,21 +35,35 @@ def replay_policy(
     force. Raises InvalidPool naming the field.
     """
     given = [LoadPoint(at, load) for at, load in points] or recorded(member, hours)
-    switch = switch_time(member, stable_target(member.service))
+    switch, least, most = _world(member)
     try:
         present, proposed = (
             replay(
                 law_with(switch, one),
                 given,
                 switch_seconds=switch,
-                least=member.guarantee,
-                most=max(1, member.most_workers),
+                least=least,
+                most=most,
             )
             for one in (active_law(member), law)
         )
     except PlanningError as error:
         raise InvalidPool(fields={error.field: [str(error)]}) from None
     return PolicyReplay(present, proposed, switch)
+
+
+def _world(member: PoolMember) -> tuple[float, int, int]:
+    """Return the switch time and the fewest and most workers that the law decides about.
+
+    With groups these are the workers online, of those that the service has: the pool gives it no others as
+    long as it is guaranteed as many as it may have.
+    """
+    groups: ServiceGroups | None = getattr(member, "groups", None)
+    most = max(1, member.most_workers)
+    if groups is None or member.guarantee < most:
+        return switch_time(member, stable_target(member.service)), member.guarantee, most
+    switch = EXPECTED_SWITCH_SECONDS if groups.switch_seconds is None else groups.switch_seconds
+    return switch, groups.least_online, most
 
 
 def recorded(member: PoolMember, hours: int) -> list[LoadPoint]:

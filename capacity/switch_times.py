@@ -4,6 +4,7 @@ from django.db import transaction
 
 from capacity.models import PoolMember, SwitchTime
 from capacity.planning.learning import learned
+from clusters import selectors as fleet
 from clusters.capacities import rooms_of
 from clusters.models import Cluster, Deployment, Gpu, Occupancy, Worker
 from clusters.states import WorkerState
@@ -24,6 +25,12 @@ def switch_time(member: PoolMember, deployment: str = "") -> float:
     if found is not None:
         return found
     return UNMEASURED_SWITCH_SECONDS if member.switch_seconds is None else member.switch_seconds
+
+
+def is_measured(member: PoolMember, deployment: str) -> bool:
+    """Whether any plan has started a worker of it, here or on another kind of machine."""
+    has_rows = any(row.start_seconds is not None for row in times_of(deployment))
+    return has_rows or member.switch_seconds is not None
 
 
 def times_of(deployment: str) -> list[SwitchTime]:
@@ -52,14 +59,25 @@ def kinds_of_newest(deployment: str, count: int) -> set[str]:
     return {gpus.get(node, CPU) for node in nodes}
 
 
-def record_switch(deployment: str, kinds: set[str], **measured: float) -> None:
-    """Learn `drain_seconds` or `start_seconds` of the model of a deployment on these kinds of machines."""
+def load_seconds(deployment: str, count: int) -> float | None:
+    """Return what the slowest of its newest ready workers took to load; None where none says it."""
+    rows = Worker.objects.filter(deployment__name=deployment, state=WorkerState.READY)
+    newest = set(rows.order_by("-state_since").values_list("uid", flat=True)[:count])
+    found = fleet.deployments_now([deployment]).get(deployment)
+    told = [one.load_seconds for one in found.workers if one.row.uid in newest] if found else []
+    return max((seconds for seconds in told if seconds is not None), default=None)
+
+
+def record_switch(deployment: str, kinds: set[str], **measured: float | None) -> None:
+    """Learn `drain_seconds`, `load_seconds` or `start_seconds` of the model of a deployment on these kinds of
+    machines; None: not measured this time."""
     model = Deployment.objects.filter(name=deployment).values_list("version__model", flat=True).first()
     if model is None:
         return
     with transaction.atomic():
         for kind in kinds:
             row = SwitchTime.objects.get_or_create(model_id=model, kind=kind)[0]
-            for name, seconds in measured.items():
+            known = {name: seconds for name, seconds in measured.items() if seconds is not None}
+            for name, seconds in known.items():
                 setattr(row, name, learned(getattr(row, name), seconds))
-            row.save(update_fields=list(measured))
+            row.save(update_fields=list(known))

@@ -107,6 +107,8 @@ class WorkerSnapshot:
     group: str = ""
     jobs_running: int = 0
     refused: int = 0
+    load_seconds: float | None = None
+    """That its files and its engine took to load; None: not known."""
 
     @property
     def offers_slots(self) -> bool:
@@ -302,6 +304,7 @@ def _worker_now(
         group=heartbeat.group if heartbeat and is_fresh else "",
         jobs_running=heartbeat.jobs_running if heartbeat and is_fresh else 0,
         refused=heartbeat.refused if heartbeat else 0,
+        load_seconds=heartbeat.load_seconds if heartbeat else None,
     )
 
 

@@ -66,6 +66,7 @@ class WorkerProcess:
         self._command = command
         self._listener = listener
         self._started_at = time.time()
+        self._load_seconds: float | None = None
         self._desk = Desk(slots=command.slots, queue_limit=command.queue_limit)
         self._engine, self._compressor, faults = _engine_and_faults(command)
         self._spans = Spans(command)
@@ -160,6 +161,7 @@ class WorkerProcess:
             prompt_lengths=desk.prompt_lengths.counts,
             answer_lengths=desk.answer_lengths.counts,
             gpu_memory_mib=self._gpu_memory.mib,
+            load_seconds=self._load_seconds,
             started_at=self._started_at,
             at=time.time(),
         )
@@ -190,14 +192,15 @@ class WorkerProcess:
             if self._compressor is not None:
                 await asyncio.to_thread(self._compressor.load)
             await self._engine.start()
-            loaded = time.monotonic()
+            self._load_seconds = time.monotonic() - began
             if self._adapters is not None and ENGINES[self._command.engine].loads_adapters:
                 await self._adapters.start()
                 following = asyncio.create_task(self._adapters.run())
             await self._check()
             self._desk.open()
             self._tell()
-            log.info("ready after %.1f s, %.1f s of them loading", time.monotonic() - began, loaded - began)
+            took = time.monotonic() - began
+            log.info("ready after %.1f s, %.1f s of them loading", took, self._load_seconds)
             reason = await self._engine.died()
         except (EngineError, RequestFault, TimeoutError) as error:
             reason = str(error) or f"the model did not answer within {CHECK_WITHIN_SECONDS:g} s"

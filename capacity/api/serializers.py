@@ -7,9 +7,7 @@ from capacity.models import (
     CapacityStop,
     Pool,
     PoolMember,
-    ScalingPolicy,
 )
-from capacity.replays import LONGEST_HOURS, MOST_POINTS
 from capacity.states import (
     CapacityPlanKind,
     CapacityPlanState,
@@ -37,6 +35,7 @@ LOOK = {
     "target": 0.75,
     "why": "need_rose",
     "held": "",
+    "bound": "pool_full",
     "queue": None,
 }
 CHANGE = {
@@ -71,21 +70,6 @@ NEW = {
     "granularity": "worker",
 }
 TIME = "2026-11-20T08:00:00Z"
-LAW_HELP = (
-    "`target`, `hold_seconds`, `decrease_band`, `drain_seconds`, `increase_from`; what is left out follows "
-    "from the switch time."
-)
-POLICY = {
-    "id": 3,
-    "service": "chat",
-    "number": 2,
-    "law": {"target": 0.8},
-    "is_active": True,
-    "reason": "Fewer machines at night.",
-    "created_by": "olga",
-    "created_at": TIME,
-}
-REPLAY = {"violations": 0.0007, "harvest": 0.43, "moves": 52.0}
 PLAN = {
     "id": 12,
     "pool": 7,
@@ -95,6 +79,9 @@ PLAN = {
     "changes": [CHANGE],
     "looks": [LOOK],
     "gain": {"before": {"8": 0}, "after": {"8": 1}, "cost": 640, "freed": ["gpu-07"], "missing": 0},
+    "inputs": {"workers": 6, "budget": 10, "services": {"chat": {"guarantee": 1, "switch_seconds": 42.0}}},
+    "cost": 42.0,
+    "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "decided_by": "",
     "undoes": None,
     "created_at": TIME,
@@ -120,6 +107,10 @@ class LookSerializer(serializers.Serializer[Any]):
     target = serializers.FloatField(help_text="Utilisation that is aimed at.")
     why = serializers.CharField(help_text="A code: `need_rose`, `within_band`, ...")
     held = serializers.CharField(help_text="Code of the guard that holds it back, if one does.")
+    bound = serializers.CharField(
+        default="",
+        help_text="Code of what keeps a plan from the recommended workers.",
+    )
     queue = serializers.FloatField(
         allow_null=True, default=None, help_text="Items unfinished in its queue; null: it has none."
     )
@@ -268,59 +259,6 @@ class NewPoolSerializer(PoolSettingsSerializer):
     )
 
 
-class LawField(serializers.DictField):
-    """Numbers by name, as `capacity.planning.policies` knows them."""
-
-    child = serializers.FloatField()
-
-
-@example(POLICY)
-class ScalingPolicySerializer(serializers.ModelSerializer[ScalingPolicy]):
-    service = serializers.CharField(source="member.service")
-    law = LawField(help_text=LAW_HELP)
-    is_active = serializers.BooleanField(help_text="The latest of the service is in force.")
-
-    class Meta:
-        model = ScalingPolicy
-        fields = tuple(POLICY)
-
-
-@example({"service": "chat", "law": {"target": 0.8}, "reason": "Fewer machines at night."})
-class NewScalingPolicySerializer(serializers.Serializer[Any]):
-    service = serializers.CharField(max_length=63)
-    law = LawField(help_text=LAW_HELP)
-    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)
-
-
-@example({"service": "chat", "law": {"target": 0.8}, "hours": 24})
-class PolicyReplayWish(serializers.Serializer[Any]):
-    service = serializers.CharField(max_length=63)
-    law = LawField(help_text=LAW_HELP)
-    hours = serializers.IntegerField(
-        min_value=1, max_value=LONGEST_HOURS, required=False, help_text="Of the recorded past; 24."
-    )
-    points = serializers.ListField(
-        child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
-        max_length=MOST_POINTS,
-        required=False,
-        help_text="`[seconds, load in workers]` instead of the recorded past.",
-    )
-
-
-@example(REPLAY)
-class ReplaySerializer(serializers.Serializer[Any]):
-    violations = serializers.FloatField(help_text="Share of the work that waited over a second.")
-    harvest = serializers.FloatField(help_text="Share of all workers' time that was left.")
-    moves = serializers.FloatField(help_text="Workers started and ended a day.")
-
-
-@example({"present": REPLAY, "proposed": {**REPLAY, "harvest": 0.52}, "switch_seconds": 42.0})
-class PolicyReplaySerializer(serializers.Serializer[Any]):
-    present = ReplaySerializer(help_text="The policy in force.")
-    proposed = ReplaySerializer()
-    switch_seconds = serializers.FloatField()
-
-
 @example(CHANGE)
 class CapacityChangeSerializer(serializers.Serializer[Any]):
     """A change of workers names service and deployment, with workers before and after; one of workloads names
@@ -343,8 +281,15 @@ class CapacityPlanSerializer(serializers.ModelSerializer[CapacityPlan]):
     changes = CapacityChangeSerializer(many=True)
     looks = LookSerializer(many=True)
     gain = serializers.DictField(
-        help_text="Of a defragmentation: jobs that could start before and after it, cost in card-seconds."
+        help_text="Of a defragmentation: jobs that could start before and after it, cost in card-seconds. Of "
+        "workers: by how many services are short before and after."
     )
+    inputs = serializers.DictField(help_text="Limits and guards that it was made under, beside `looks`.")
+    cost = serializers.FloatField(
+        allow_null=True,
+        help_text="Worker-seconds of starts, or card-seconds of lost work.",
+    )
+    digest = serializers.CharField(help_text="SHA-256 of all that it was made of and what follows.")
 
     class Meta:
         model = CapacityPlan

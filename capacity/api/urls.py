@@ -8,6 +8,7 @@ router.register("capacity/pools/<int:pool>/members", views.PoolMembers, basename
 router.register("capacity/groups", views.CapacityGroups, basename="capacity-groups")
 router.register("capacity/queues", views.CapacityQueues, basename="capacity-queues")
 router.register("capacity/policies", views.CapacityPolicies, basename="capacity-policy")
+router.register("capacity/switch-times", views.SwitchTimes, basename="switch-time")
 router.register("capacity/layouts", views.CardLayouts, basename="card-layout")
 router.register("capacity/plans", views.CapacityPlans, basename="capacity-plan")
 router.register("capacity/stop", views.CapacityStopSwitch, basename="capacity-stop")

@@ -17,10 +17,11 @@ from capacity.api import (
     fragment_serializers,
     group_serializers,
     layout_serializers,
+    policy_serializers,
     queue_serializers,
     serializers,
 )
-from capacity.filters import PlanFilter, PolicyFilter, PoolFilter
+from capacity.filters import PlanFilter, PolicyFilter, PoolFilter, SwitchTimeFilter
 from capacity.models import (
     CapacityPlan,
     CapacityStop,
@@ -31,6 +32,7 @@ from capacity.models import (
     ScalingPolicy,
     ServiceGroups,
     ServiceQueue,
+    SwitchTime,
 )
 from capacity.needs import needs_of
 from capacity.replays import replay_policy
@@ -205,14 +207,14 @@ class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Policies of scaling: versions of what teams set of the law of a service."""
 
     queryset = ScalingPolicy.objects.with_force().select_related("member__pool__team")
-    serializer_class = serializers.ScalingPolicySerializer
+    serializer_class = policy_serializers.ScalingPolicySerializer
     filterset_class = PolicyFilter
     lookup_url_kwarg = "policy"
     lookup_value_converter = "int"
     sort = ("-created_at",)
     inputs: ClassVar = {
-        "create": serializers.NewScalingPolicySerializer,
-        "replay": serializers.PolicyReplayWish,
+        "create": policy_serializers.NewScalingPolicySerializer,
+        "replay": policy_serializers.PolicyReplayWish,
     }
     needs: ClassVar = {"create": Right.CAPACITY_WRITE, "replay": Right.READ}
 
@@ -220,13 +222,22 @@ class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         member = selectors.member_of(self.actor, given.pop("service"))
         return services.set_policy(member, actor=self.actor, **given)
 
-    @extend_schema(responses={200: serializers.PolicyReplaySerializer})
+    @extend_schema(responses={200: policy_serializers.PolicyReplaySerializer})
     @action(detail=False, methods=["post"])
     def replay(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Run a policy over the recorded load, or over given points, beside the one in force."""
         given = self.given()
         member = selectors.member_of(self.actor, given.pop("service"))
-        return Response(serializers.PolicyReplaySerializer(replay_policy(member, **given)).data)
+        return Response(policy_serializers.PolicyReplaySerializer(replay_policy(member, **given)).data)
+
+
+class SwitchTimes(ListEndpoint):
+    """Times of a model's workers on a kind of machine: to drain, to load, and until they are ready."""
+
+    queryset = SwitchTime.objects.select_related("model")
+    serializer_class = policy_serializers.SwitchTimeSerializer
+    filterset_class = SwitchTimeFilter
+    sort = ("model__name", "kind")
 
 
 class CardLayouts(ListEndpoint, RetrieveEndpoint):

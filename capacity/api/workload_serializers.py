@@ -30,6 +30,7 @@ HELD = {"machine": "gpu-3", "card": 0, "lender": None}
 ALLOCATION = {
     "cluster": "embedded",
     **HELD,
+    "holder": "tune",
     "workload": 4,
     "service": "",
     "pool": "training",
@@ -69,6 +70,7 @@ class AllocationSerializer(HeldCardSerializer):
     """A card, and the workload or service that holds it."""
 
     cluster = serializers.CharField(source="cluster.name")
+    holder = serializers.CharField(help_text="Name of the workload or service.")
     pool = serializers.CharField(
         source="workload.pool.name", default=None, allow_null=True, help_text="Of the workload."
     )

@@ -62,6 +62,10 @@ class ServiceLoad(models.Model):
         return f"{self.at:%H:%M}"
 
 
+class SwitchTimeRows(TeamOwned["SwitchTime"]):
+    team_path = "model__team"
+
+
 class SwitchTime(models.Model):
     """Times of a model on a kind of machine, smoothed over the last plans; None: not measured."""
 
@@ -70,14 +74,25 @@ class SwitchTime(models.Model):
     """Name of its GPUs, or `CPU`."""
     drain_seconds = models.FloatField(null=True)
     """From the order to give a worker away until it is gone."""
+    load_seconds = models.FloatField(null=True)
+    """That its process took to load files and engine, as it says."""
     start_seconds = models.FloatField(null=True)
     """From the order of a worker until it has loaded its files and answers."""
+
+    objects = SwitchTimeRows.as_manager()
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["model", "kind"], name="one_switch_time")]
 
     def __str__(self) -> str:
         return f"{self.model} {self.kind}"
+
+    @property
+    def ready_seconds(self) -> float | None:
+        """Return the rest of the start: to find a place, to begin, to check itself, and to be seen ready."""
+        if self.start_seconds is None or self.load_seconds is None:
+            return None
+        return max(0.0, self.start_seconds - self.load_seconds)
 
 
 class MachineFiles(models.Model):

@@ -105,9 +105,9 @@ class PoolMember(models.Model):
     moved_at = models.DateTimeField(null=True, editable=False)
     """When a plan last gave it workers."""
     memory = models.JSONField(default=dict, editable=False)
-    """What the law of scaling remembers: `capacity.observing.Remembered`."""
+    """What the law of scaling remembers: `capacity.looks.Remembered`."""
     look = models.JSONField(null=True, editable=False)
-    """Figures of the last look: `capacity.observing.ServiceLook`; None: there was none yet."""
+    """Figures of the last look: `capacity.looks.ServiceLook`; None: there was none yet."""
 
     class Meta:
         ordering: ClassVar = ["service"]
@@ -151,10 +151,17 @@ class CapacityPlan(Reconciled):
     workloads: `{workload, name, before, after, why, lost}`, where before and after are `{machine, cards}` or
     null, and lost is work in card-seconds."""
     looks = models.JSONField(default=list)
-    """All that was seen and why each service has what it has: `capacity.observing.ServiceLook`."""
+    """All that was seen and why each service has what it has: `capacity.looks.ServiceLook`."""
     gain = models.JSONField(default=dict, blank=True, db_default=Value({}, models.JSONField()))
     """Of a defragmentation: jobs that could start by size `before` and `after` it, its `cost` in
-    card-seconds, the machines that it frees, and how many of those asked for stay occupied."""
+    card-seconds, the machines that it frees, and how many of those asked for stay occupied. Of workers:
+    `short_before` and `short_after`, by how many workers services have less than they need."""
+    inputs = models.JSONField(default=dict, editable=False, db_default=Value({}, models.JSONField()))
+    """Limits and guards that it was made under, beside what was seen: `capacity.decisions.inputs_of`."""
+    cost = models.FloatField(null=True, editable=False)
+    """Worker-seconds of starts, or card-seconds of work lost; None: not reckoned."""
+    digest = models.CharField(max_length=64, default="", db_default="", editable=False)
+    """SHA-256 of all that it was made of and of what follows: the same input, the same plan."""
     undoes = models.OneToOneField("self", on_delete=models.CASCADE, null=True, related_name="undone_by")
     decided_by = models.CharField(max_length=200, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)

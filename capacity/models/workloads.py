@@ -2,6 +2,7 @@ from typing import ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
@@ -83,6 +84,8 @@ class Workload(TeamRow, Reconciled):
 
     @property
     def why(self) -> str:
+        if self.held_by and self.state == WorkloadState.QUEUED:
+            return _("%(name)s suspended it: it waits until somebody resumes it.") % {"name": self.held_by}
         return in_words(self.problem)
 
     @property

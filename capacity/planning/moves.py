@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class MoveGuards:
     """Limits of a plan's moves.
 
     budget: moves that this plan may make. dwell_seconds: that a machine stays at least. parallel_starts:
-    machines that may start at once for one service.
+    machines that may start at once for one service. most_of_one: share of its machines that one service may
+    lose.
     """
 
     budget: int = 10
     dwell_seconds: float = 300.0
     parallel_starts: int = 4
+    most_of_one: float = 0.6
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,12 @@ class MachineMove:
 
 @dataclass(frozen=True)
 class MovePlan:
-    """The moves, and for each service that did not get all the guard that held it back, as a code."""
+    """The moves, and codes of guards. held: by service that did not get all. kept: by service that did not
+    give all."""
 
     moves: tuple[MachineMove, ...]
     held: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_moves(
@@ -66,7 +71,7 @@ def plan_moves(
             have[machine.holder] += 1
             starting[machine.holder] += machine.moving
     free = [m for m in pool if m.holder is None and not m.moving and not m.kept_by]
-    spare, dwelling = _spare(pool, have, granted, now, guards)
+    spare, kept = _spare(pool, have, granted, now, guards)
     moves: list[MachineMove] = []
     held: dict[str, str] = {}
     for service in sorted(granted, key=lambda s: (have[s] - granted[s], s)):
@@ -76,7 +81,7 @@ def plan_moves(
             elif starting[service] >= guards.parallel_starts:
                 held[service] = "starts_already"
             elif not (free or spare):
-                held[service] = "least_time" if dwelling else "nothing_movable"
+                held[service] = next(iter(kept.values()), "nothing_movable")
             else:
                 source = free or spare
                 best = min(source, key=lambda m: (service not in m.cached, m.in_flight, m.name))
@@ -87,7 +92,10 @@ def plan_moves(
             break
     given_back = spare[: max(0, guards.budget - len(moves))]
     moves += [MachineMove(machine.name, machine.holder, None) for machine in given_back]
-    return MovePlan(tuple(moves), held)
+    for machine in spare[len(given_back) :]:
+        if machine.holder is not None:
+            kept.setdefault(machine.holder, "budget_used")
+    return MovePlan(tuple(moves), held, kept)
 
 
 def _spare(
@@ -96,16 +104,20 @@ def _spare(
     granted: Mapping[str, int],
     now: float,
     guards: MoveGuards,
-) -> tuple[list[PoolMachine], bool]:
-    """Machines that services have beyond their grant, quietest first; whether some must stay for now."""
+) -> tuple[list[PoolMachine], dict[str, str]]:
+    """Machines that services have beyond their grant, quietest first; by service, what keeps more of them."""
     spare: list[PoolMachine] = []
-    dwelling = False
+    kept: dict[str, str] = {}
     for service in sorted(granted):
         excess = have[service] - granted[service]
         if excess <= 0:
             continue
         owned = [m for m in pool if m.holder == service and not m.moving and not m.kept_by]
         stayed = [m for m in owned if now - m.since >= guards.dwell_seconds]
-        dwelling = dwelling or len(stayed) < min(excess, len(owned))
-        spare += sorted(stayed, key=lambda m: (m.in_flight, -m.since, m.name))[:excess]
-    return spare, dwelling
+        most = ceil(guards.most_of_one * have[service])
+        if len(stayed) < min(excess, len(owned)):
+            kept[service] = "least_time"
+        elif most < min(excess, len(stayed)):
+            kept[service] = "blast_radius"
+        spare += sorted(stayed, key=lambda m: (m.in_flight, -m.since, m.name))[: min(excess, most)]
+    return spare, kept

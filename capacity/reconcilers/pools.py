@@ -10,11 +10,13 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from capacity.card_looks import CardLook, look_at_cards
+from capacity.decisions import cost_and_gain, digest_of, inputs_of
 from capacity.events import CapacityPlanMoved
 from capacity.fragmentation import record_fragments
+from capacity.looks import PoolLook, stored
 from capacity.model_files import record_files
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, Workload
-from capacity.observing import PoolLook, look_at, stored
+from capacity.observing import look_at
 from capacity.quotas import KeeperOf, QuotaLook, keep_quota, keeper_of
 from capacity.reconcilers.card_moves import AcquireCards, ReleaseCards
 from capacity.reconcilers.machine_moves import AcquireMachines, ReleaseMachines
@@ -156,8 +158,16 @@ def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook | CardLo
     if plan is None and seen.changes:
         looks = [stored(look) for look in seen.looks]
         changes = list(seen.changes)
-        gain = dict(seen.gain) if isinstance(seen, CardLook) else {}
-        plan = CapacityPlan.objects.create(pool=pool, kind=seen.kind, changes=changes, looks=looks, gain=gain)
+        inputs = inputs_of(pool)
+        if isinstance(seen, CardLook):
+            cost, gain = float(sum(change["lost"] for change in changes)), dict(seen.gain)
+        else:
+            cost, gain = cost_and_gain(seen.looks, changes, inputs)
+        plan = CapacityPlan(
+            pool=pool, kind=seen.kind, changes=changes, looks=looks, inputs=inputs, cost=cost, gain=gain
+        )
+        plan.digest = digest_of(plan)
+        plan.save()
         events.publish(CapacityPlanMoved(plan.pk, pool.pk))
     if plan is not None and pool.state == PoolMode.AUTOMATIC:
         kernel.interrupt(plan, to=CapacityPlanState.RELEASING, state_since=now, decided_by=ACTOR.name)

@@ -14,7 +14,7 @@ from capacity.models import CapacityPlan, CapacityStop, PoolMember
 from capacity.planning.learning import learned
 from capacity.reconcilers.card_moves import ended
 from capacity.states import CapacityPlanState
-from capacity.switch_times import kinds_of_newest, record_switch
+from capacity.switch_times import kinds_of_newest, load_seconds, record_switch
 from clusters import selectors as fleet
 from clusters.errors import DeploymentGone, DeploymentMissing
 from clusters.services.deployments import scale_deployment
@@ -159,7 +159,8 @@ class AcquireWorkers(Scale):
             for change in self.chosen(row):
                 new = change["after"] - change["before"]
                 kinds = kinds_of_newest(change["deployment"], new)
-                record_switch(change["deployment"], kinds, start_seconds=took)
+                loaded = load_seconds(change["deployment"], new)
+                record_switch(change["deployment"], kinds, start_seconds=took, load_seconds=loaded)
                 for one in PoolMember.objects.filter(service=change["service"]):
                     one.switch_seconds = learned(one.switch_seconds, took)
                     one.moved_at = now

@@ -13,6 +13,7 @@ from accounts.models import Team
 from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
 from capacity.changes import given_back, parts_of
+from capacity.decisions import digest_of, inputs_of
 from capacity.disruption import blocked
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
@@ -215,7 +216,7 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
             kernel.interrupt(other, to=S.SUPERSEDED, ended_at=clock.now())
         try:
             with transaction.atomic():
-                made = CapacityPlan.objects.create(
+                made = CapacityPlan(
                     pool=row.pool,
                     kind=row.kind,
                     changes=back,
@@ -225,6 +226,8 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
                     reason=reason,
                     next_at=clock.now(),
                 )
+                made.digest = digest_of(made)
+                made.save()
         except IntegrityError:
             raise PlanNotOpen(_("Another plan of the pool is under way.")) from None
         if row.kind == CapacityPlanKind.WORKLOADS:
@@ -259,8 +262,11 @@ def propose_defragmentation(
         kind=CapacityPlanKind.FRAGMENTS,
         changes=list(found.changes),
         gain=found.gain,
+        cost=float(found.gain["cost"]),
+        inputs=inputs_of(pool),
         reason=reason,
     )
+    row.digest = digest_of(row)
     if dry_run:
         return row
     if not found.changes:
@@ -340,7 +346,10 @@ def _decide(row: CapacityPlan, verb: str, to: CapacityPlanState, actor: Actor, r
                 _("The plan is %(state)s and not proposed any more.")
                 % {"state": row.get_state_display().lower()}
             )
-        audit.record(actor, f"capacity_plan.{verb}", subject=row, reason=reason, team_id=row.pool.team_id)
+        audit.record(
+            actor, f"capacity_plan.{verb}", subject=row, reason=reason, team_id=row.pool.team_id,
+            detail={"digest": row.digest},
+        )  # fmt: skip
         events.publish(CapacityPlanMoved(row.pk, row.pool_id))
         touch("changes", "capacity")
     row.refresh_from_db()

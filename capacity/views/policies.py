@@ -15,7 +15,7 @@ from capacity.models import active_law
 from capacity.observing import stable_target
 from capacity.planning.policies import law_with
 from capacity.replays import PolicyReplay, replay_policy
-from capacity.switch_times import switch_time, times_of
+from capacity.switch_times import is_measured, switch_time, times_of
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
@@ -50,6 +50,7 @@ def policy_page(request: HttpRequest, pk: int, service: str) -> HttpResponse:
         "law": law_with(switch_time(member, target), active_law(member)),
         "switch_seconds": switch_time(member, target),
         "switch_times": times_of(target),
+        "is_measured": is_measured(member, target),
         "policies": selectors.policies(member),
         "replay": replay,
         "chart": replay_chart(replay) if replay else None,

@@ -87,8 +87,11 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
     share: type[PoolMemberForm] = PoolMemberForm
     if fields is WholeMachineSettings:
         share = WholeMachineMemberForm
-    member = share(request.POST if sent == "member" else None, services=services_there)
-    members = [one.service for one in pool.memberships.all()]
+    memberships = list(pool.memberships.all())
+    members = [one.service for one in memberships]
+    outside = [name for name in services_there if name not in members]
+    share_now = {"service": outside[0]} if outside else model_to_dict(memberships[0]) if memberships else {}
+    member = share(request.POST if sent == "member" else None, services=services_there, initial=share_now)
     groups = ServiceGroupsForm(
         request.POST if sent == "groups" else None,
         services=members,

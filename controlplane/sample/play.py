@@ -19,6 +19,7 @@ import httpx2
 from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import SampleTarget
 from controlplane.sample.stories import TEXT, TIDE, TRANSLATE, SampleStory
+from controlplane.sample.tide.lending import lend
 from slipway.client import ApiPath, Client, Document, ServerRefused, at
 
 FIRST_TEAM = "default"
@@ -109,6 +110,10 @@ def play_tide(sample: SampleRun) -> None:
     place = ready_tide(sample)
     with traffic(sample, place, "--exit-with-parent"):
         sample.say(f"The tide turns every four minutes: {sample.client.url}/capacity/")
+        service = sample.client.get(at("services", place.service))
+        plan = lend(sample.client, team=service["team"], cluster=service["cluster"])
+        if plan is not None:
+            sample.say(f"Training wants its machine back: {sample.client.url}/capacity/plans/{plan['id']}/")
         sample.say("Traffic goes on until you stop it.")
         while True:
             time.sleep(60)

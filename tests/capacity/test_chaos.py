@@ -40,20 +40,24 @@ class Moving(Shared):
     def state(self) -> str:
         return str(CapacityPlan.objects.get().state)
 
+    def turn(self, *, by: float = 2, checkpoints: Checkpoints | None = None) -> None:
+        """One sweep; a worker that dies in it leaves its lease to another."""
+        self.beat()
+        try:
+            worker([CapacityPlanReconciler()], self.scene.clock, checkpoints).sweep()
+        except Crash:
+            self.scene.clock.pass_(LEASE_AND_A_BIT)
+        worker(self.scene.reconcilers(), self.scene.clock).sweep()
+        self.scene.clock.pass_(timedelta(seconds=by))
+
     def until(
         self, *states: str, checkpoints: Checkpoints | None = None, seconds: float = 120, by: float = 2
     ) -> None:
-        """Sweep until the plan is in one of these; a worker that dies leaves its lease to another."""
+        """Sweep until the plan is in one of these."""
         left = seconds
         while self.state() not in states:
             assert left > 0, (self.state(), self.workers())
-            self.beat()
-            try:
-                worker([CapacityPlanReconciler()], self.scene.clock, checkpoints).sweep()
-            except Crash:
-                self.scene.clock.pass_(LEASE_AND_A_BIT)
-            worker(self.scene.reconcilers(), self.scene.clock).sweep()
-            self.scene.clock.pass_(timedelta(seconds=by))
+            self.turn(by=by, checkpoints=checkpoints)
             left -= by
 
     @contextmanager
@@ -84,6 +88,35 @@ def test_a_plan_is_done_once_wherever_the_worker_that_takes_its_steps_dies(movin
             generations = dict(Deployment.objects.values_list("service", "generation"))
             assert set(generations.values()) == {2}, f"scaled twice after a death at {number}"
     assert number > 10
+
+
+@pytest.mark.parametrize("worlds", [8, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_nothing_moves_after_the_kill_switch_and_undo_gives_back_the_start(
+    moving: Moving, worlds: int
+) -> None:
+    """It is thrown at any moment of a plan, whose steps are taken by workers that die now and then."""
+    ends = set()
+    for seed in range(worlds):
+        chance = random.Random(seed)
+        with moving.told_anew():
+            for _ in range(chance.randint(0, 8)):
+                moving.turn(by=1, checkpoints=Checkpoints(chance.randint(1, 60), die))
+            services.stop(actor=SYSTEM)
+            moving.turn(by=1)
+            moving.turn(by=1)
+            ends.add(state := moving.state())
+            assert state in ("stopped", "done"), "within two looks, a second each"
+            left = moving.workers()
+            for _ in range(5):
+                moving.turn()
+                assert moving.workers() == left, f"seed {seed}"
+            services.resume(actor=SYSTEM)
+            services.undo_plan(CapacityPlan.objects.get(), actor=SYSTEM)
+            for _ in range(20):
+                moving.turn()
+            assert moving.workers() == {"chat": 3, "code": 3}, f"seed {seed}"
+            assert CapacityPlan.objects.earliest("pk").state == "undone"
+    assert ends == {"stopped", "done"}
 
 
 def test_a_cluster_that_is_out_of_reach_for_a_while_delays_a_step_and_repeats_none(moving: Moving) -> None:

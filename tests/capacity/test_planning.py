@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from capacity.planning.backlog import QueueBacklog, workers_by_deadline, workers_for
 from capacity.planning.cards import GEOMETRY, MigPlacement, SliceNeed, layout
+from capacity.planning.effect import BLOCKED_SECONDS, EffectMemory, learn_effect
 from capacity.planning.errors import PlanningError
 from capacity.planning.fragments import CardNode, PlacedJob, free_nodes, startable
 from capacity.planning.law import ObservedLoad, ScalingLaw, ScalingMemory, law_for, offered_work, recommend
@@ -115,8 +116,29 @@ def test_a_plan_moves_each_machine_once_within_its_guards(
         lost = sum(move.source == name for move in plan.moves)
         assert gained == 0 or starting + gained <= 2
         assert have - lost >= min(have, wanted[name])
+        assert lost <= ceil(0.6 * have), "one plan leaves most of a service as it is"
         assert have + gained >= wanted[name] or name in plan.held
     assert plan_moves(list(reversed(machines)), wanted, 1_000.0, guards) == plan
+
+
+def _looks(rates: dict[int, float], *, busy: bool = True) -> EffectMemory:
+    """Ten minutes of looks at a full service: workers, and what so many answer a second."""
+    memory = EffectMemory()
+    for step in range(60):
+        have = 4 if step < 30 else 8
+        memory = learn_effect(memory, 10.0 * step, have=have, ready=have, is_full=busy, rate=rates[have])
+    return memory
+
+
+def test_a_scale_up_that_did_not_help_is_not_repeated_for_half_an_hour() -> None:
+    vain = _looks({4: 100.0, 8: 101.0})
+    assert vain.useless_since is not None
+    assert vain.forbids_more(vain.useless_since + BLOCKED_SECONDS - 1)
+    assert not vain.forbids_more(vain.useless_since + BLOCKED_SECONDS)
+    assert not _looks({4: 100.0, 8: 150.0}).forbids_more(600.0), "it helped"
+    assert not _looks({4: 100.0, 8: 101.0}, busy=False).forbids_more(600.0), "nothing more was asked for"
+    calm = learn_effect(vain, 610.0, have=8, ready=8, is_full=False, rate=50.0)
+    assert not calm.forbids_more(610.0), "the load has gone"
 
 
 def test_a_machine_that_has_the_weights_is_taken_first() -> None:

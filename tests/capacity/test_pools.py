@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from capacity import services
+from capacity.decisions import digest_of
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.models import CapacityPlan, Pool, PoolMember, SwitchTime
 from capacity.observing import look_at
@@ -52,6 +53,10 @@ class Shared:
         Pool.objects.update(dwell_seconds=0)
         self.load = {"chat": 1.5, "code": 1.5}
         """Of each service, in workers."""
+        self.queued: dict[str, int] = {}
+        """Requests that wait at each worker of a service."""
+        self.answered = 9
+        """By each worker since its process began."""
 
     def beat(self) -> None:
         with redis.Redis.from_url(django_settings.REDIS_URL) as client:
@@ -62,8 +67,9 @@ class Shared:
                     record = {
                         "worker": one.name, "started_at": 1.0,
                         "pid": one.pid, "state": "ready", "reason": "", "busy": busy,
-                        "in_flight": 1, "slots": 4, "queue_depth": 0, "counters": {"requests": 9},
-                        "full_since": None, "ttft": None,
+                        "in_flight": 1, "slots": 4, "queue_depth": self.queued.get(row.service, 0),
+                        "counters": {"requests": self.answered},
+                        "full_since": None, "ttft": None, "load_seconds": 1.5,
                     }  # fmt: skip
                     entry = orjson.dumps({"at": time.time(), "record": record})
                     client.hset(shared._hash("heartbeats"), one.uid, entry)
@@ -99,6 +105,13 @@ def test_an_advising_pool_proposes_and_moves_nothing(shared_pool: Shared) -> Non
     assert plan.state == "proposed"
     assert {c["service"]: (c["before"], c["after"]) for c in plan.changes} == {"chat": (3, 4), "code": (3, 2)}
     assert shared_pool.workers() == {"chat": 3, "code": 3}
+    assert plan.inputs["services"]["chat"] == {
+        "guarantee": 1, "limit": 6, "weight": 1.0, "policy": None, "switch_seconds": 60.0,
+    }  # fmt: skip
+    assert (plan.cost, plan.digest) == (60.0, digest_of(plan)), "one worker starts for a minute"
+    assert plan.gain["short_after"] < plan.gain["short_before"]
+    bound = {look["service"]: look["bound"] for look in plan.looks}
+    assert bound["chat"] in ("", "pool_full")
 
     shared_pool.load = {"chat": 1.5, "code": 1.5}
     shared_pool.pass_(90)
@@ -125,6 +138,13 @@ def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_po
     measured = SwitchTime.objects.get()
     assert (str(measured.model), measured.kind) == ("story", "CPU"), "by model and kind of machine"
     assert None not in (measured.drain_seconds, measured.start_seconds)
+    assert measured.load_seconds == 1.5, "as its new worker says"
+    (told,) = (
+        api(client_of(person("olga", role="viewer", team=shared_pool.scene.team)))
+        .get("/api/v1/capacity/switch-times/")
+        .json()["results"]
+    )
+    assert (told["load_seconds"], told["ready_seconds"]) == (1.5, measured.start_seconds - 1.5)
 
     proposal = CapacityPlan.objects.create(pool=plan.pool, kind=plan.kind, changes=plan.changes)
     assert proposal.state == "proposed"
@@ -156,6 +176,22 @@ def test_headroom_follows_from_the_kind_of_machine_that_would_be_started(shared_
 
     assert target(closed=fast) == pytest.approx(0.70)
     assert target(closed=slow) == pytest.approx(0.87)
+
+
+def test_more_workers_that_raise_nothing_are_not_followed_by_yet_more(shared_pool: Shared) -> None:
+    """Whatever is asked, the service answers three requests a second: its database is what is slow."""
+    Pool.objects.update(state="automatic", workers=12)
+    PoolMember.objects.update(limit=12)
+    shared_pool.load, shared_pool.queued = {"chat": 9.0, "code": 1.5}, {"chat": 5}
+    seen = set()
+    for step in range(40):
+        shared_pool.answered += 18 // shared_pool.workers()["chat"]
+        shared_pool.pass_(6)
+        look = PoolMember.objects.get(service="chat").look
+        if step > 25:
+            seen.add((look["have"], look["why"]))
+    assert len({have for have, _why in seen}) == 1, seen
+    assert {why for _have, why in seen} == {"did_not_help"}
 
 
 def test_an_idle_service_gives_workers_away_only_after_the_hold(shared_pool: Shared) -> None:

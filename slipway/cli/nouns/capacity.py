@@ -1,16 +1,16 @@
 """`slipway capacity`: pools, and the plans that move workers between their services."""
 
-from csv import reader
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from slipway.cli import card_layouts
+from slipway.cli import card_layouts, scaling_policies
 from slipway.cli.card_layouts import PoolName
 from slipway.cli.confirming import confirmed
 from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, Reason, RequiredReason
+from slipway.cli.scaling_policies import ServiceName
 from slipway.client import Document, at
 
 app = typer.Typer(help="Pools of workers, and plans that move them.", no_args_is_help=True)
@@ -19,6 +19,8 @@ app.command("needs")(card_layouts.needs)
 app.command("set-layout")(card_layouts.set_layout)
 app.command("layouts")(card_layouts.layouts)
 app.command("undo-layout")(card_layouts.undo_layout)
+app.command("replay")(scaling_policies.replay)
+app.command("switch-times")(scaling_policies.switch_times)
 
 
 def _moves(plan: Document) -> str:
@@ -46,7 +48,6 @@ LOOKS: Columns = {
     "GRANTED": "granted",
     "WHY": lambda look: look["held"] or look["why"],
 }
-ServiceName = Annotated[str, typer.Argument(help="Name of the service.")]
 GROUPS_AT = at("capacity", "groups")
 NO_LOOK = {"online": 0, "offline": 0, "need": 0.0, "jobs": None, "latency_ms": None, "why": "", "held": ""}
 GROUPS: Columns = {
@@ -70,12 +71,6 @@ QUOTAS: Columns = {
     "WHY": lambda row: (
         row["problem"] or "; ".join(f"{one['name']}: {one['why']}" for one in row["workloads"])
     ),
-}
-REPLAYS: Columns = {
-    "POLICY": "policy",
-    "VIOLATIONS": lambda row: f"{row['violations']:.3%}",
-    "HARVEST": lambda row: f"{row['harvest']:.1%}",
-    "MOVES A DAY": lambda row: f"{row['moves']:.0f}",
 }
 PLANS: Columns = {
     "ID": "id",
@@ -227,46 +222,6 @@ def remove_queue(typer_context: typer.Context, service: ServiceName, reason: Rea
     context.tell({"service": service}, f"{service} has no queue any more.")
 
 
-@app.command("replay")
-def replay(
-    typer_context: typer.Context,
-    service: ServiceName,
-    target: Annotated[float | None, typer.Option(help="Utilisation, such as 0.8.")] = None,
-    hold: Annotated[float | None, typer.Option(help="Seconds before workers are taken away.")] = None,
-    band: Annotated[float | None, typer.Option(help="Share that the need must lie below.")] = None,
-    drain: Annotated[float | None, typer.Option(help="Seconds within which a backlog is to go.")] = None,
-    hours: Annotated[int, typer.Option(min=1, max=168, help="Of the recorded past.")] = 24,
-    csv: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Columns seconds,load instead.")
-    ] = None,
-) -> None:
-    """Run a policy over the recorded load of a service, or a CSV, beside the one in force."""
-    context = context_of(typer_context)
-    named = {"target": target, "hold_seconds": hold, "decrease_band": band, "drain_seconds": drain}
-    law = {name: value for name, value in named.items() if value is not None}
-    body: dict[str, Any] = {"service": service, "law": law}
-    body |= {"points": _points(csv)} if csv else {"hours": hours}
-    answer = context.client.post(at("capacity", "policies", "replay"), body)
-    rows = [{"policy": name, **answer[name]} for name in ("present", "proposed")]
-    context.tabulate(rows, REPLAYS)
-    context.tell(answer, f"Both at a switch time of {answer['switch_seconds']:.0f} s.")
-
-
-def _points(file: Path) -> list[list[float]]:
-    """Raises typer.BadParameter naming the line."""
-    points = []
-    with file.open(newline="") as lines:
-        for number, row in enumerate(reader(lines), start=1):
-            try:
-                seconds, load = (float(value) for value in row[:2])
-            except ValueError:
-                if number == 1:
-                    continue  # a header
-                raise typer.BadParameter(f"{file}, line {number}: give seconds,load as numbers.") from None
-            points.append([seconds, load])
-    return points
-
-
 @app.command("plan")
 def plan(typer_context: typer.Context, pool: PoolName = "") -> None:
     """List plans, the latest first."""
@@ -321,8 +276,16 @@ def explain(typer_context: typer.Context, number: Number) -> None:
     """Show what was seen of each service when a plan was made, and what follows from it."""
     context = context_of(typer_context)
     row = context.client.get(at("capacity", "plans", number))
-    context.tabulate(row["looks"], LOOKS)
-    context.tell(row, f"Plan {row['id']} is {row['state']}: {_moves(row)}")
+    bound: Columns = {"BOUND": lambda look: look["bound"] or "-"}
+    context.tabulate(row["looks"], {**LOOKS, **bound})
+    cost = "" if row["cost"] is None else f" Cost: {row['cost']:.0f} {_cost_unit(row)}."
+    context.tell(
+        row, f"Plan {row['id']} is {row['state']}: {_moves(row)}.{cost} Digest {row['digest'][:12]}."
+    )
+
+
+def _cost_unit(plan: Document) -> str:
+    return "worker-seconds" if plan["kind"] in ("workers", "machines") else "card-seconds"
 
 
 @app.command("apply")

@@ -34,9 +34,8 @@ LEDGER: Columns = {
     "MACHINE": "machine",
     "CARD": "card",
     "POOL": "pool",
-    "WORKLOAD": "workload",
-    "SERVICE": "service",
-    "LENDER": "lender",
+    "HOLDER": "holder",
+    "LENDER": lambda row: row["lender"] or "-",
     "SINCE": "since",
 }
 
