@@ -6,7 +6,8 @@ from math import ceil, exp, isfinite
 from capacity.planning.errors import PlanningError
 from capacity.planning.learning import learned
 
-TARGET = 0.85
+TARGET = 6 / 7
+"""Of a worker's time (`python -m perf.capacity backlog`)."""
 LEAST_HOLD_SECONDS = 300.0
 RATE_SECONDS = 60.0
 """Over which the arrivals are averaged."""
@@ -42,7 +43,7 @@ class QueueBacklog:
 
 
 def workers_for(backlog: QueueBacklog) -> int:
-    """Workers for what arrives, at 85 % of their time, and for what waits, within two start-up times."""
+    """Workers for what arrives, at 86 % of their time, and for what waits, within two start-up times."""
     if not backlog.rate and not backlog.waiting:
         return 0
     clearing = max(backlog.waiting, backlog.unserved) / (2 * max(backlog.start_seconds, 1.0))

@@ -1,9 +1,12 @@
 """Cards that are free but scattered: how many jobs could start, and which jobs to move so that more can."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from capacity.planning.errors import PlanningError
+
+MOST_LEFT_OUT = 16
+"""Cheap nodes that a plan tries without."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,11 @@ class Defragmentation:
 
 
 def free_nodes(nodes: Iterable[CardNode], wanted: int, cards: int = 8) -> Defragmentation:
-    """Free `wanted` more nodes of at least `cards` cards: the cheapest first, its jobs best-fit elsewhere."""
+    """Free `wanted` more nodes of at least `cards` cards: the cheapest first, its jobs best-fit elsewhere.
+
+    A cheap node may take the places that two others need: nodes are left out one by one as long as that
+    frees more, or costs less.
+    """
     state = {node.name: node for node in nodes}
     candidates = sorted(
         (
@@ -90,6 +97,22 @@ def free_nodes(nodes: Iterable[CardNode], wanted: int, cards: int = 8) -> Defrag
         ),
         key=lambda n: (sum(job.restart_cost for job in n.jobs), n.used, n.name),
     )
+    best = _freed_in_order(candidates, state, wanted)
+    for _ in range(MOST_LEFT_OUT):
+        shorter = [[n for n in candidates if n.name != name] for name in best.freed]
+        tried = [(_freed_in_order(order, state, wanted), order) for order in shorter]
+        found, order = min(tried, key=lambda one: (one[0].missing, one[0].cost), default=(best, candidates))
+        if (found.missing, found.cost) >= (best.missing, best.cost):
+            break
+        best, candidates = found, order
+    return best
+
+
+def _freed_in_order(
+    candidates: list[CardNode], nodes: Mapping[str, CardNode], wanted: int
+) -> Defragmentation:
+    """Free the candidates in their order, as far as their jobs find places elsewhere."""
+    state = dict(nodes)
     moves: list[JobMove] = []
     freed: list[str] = []
     for candidate in candidates:
