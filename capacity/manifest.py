@@ -1,6 +1,7 @@
 """What capacity adds to the whole."""
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +13,7 @@ from accounts.states import Right
 from capacity import selectors
 from capacity.changes import change_in_words
 from capacity.events import CapacityPlanMoved, QueueWillBeLate, WorkloadMoved
+from capacity.measures import plans, services_of_pools, workloads_and_cards
 from capacity.models import CapacityPlan, ServiceQueue, Workload
 from capacity.pages import PAGES
 from capacity.pruning import RULES
@@ -38,6 +40,8 @@ from capacity.states import (
     WorkloadState,
 )
 from common.actor import Actor
+from common.alert_checks import AlertCheck, measured
+from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.configuration import ConfigurationKind
 from common.declared import AppManifest
@@ -123,6 +127,51 @@ MANIFEST = AppManifest(
         ServiceQueueReconciler(),
         CardLayoutReconciler(),
         WorkloadReconciler(),
+    ),
+    metrics=(services_of_pools, workloads_and_cards, plans),
+    alert_checks=(
+        AlertCheck(
+            name="SlipwayCapacityBlind",
+            title=_("The workers of a service send no heartbeats: it keeps what it has"),
+            severity="warning",
+            find=measured(services_of_pools, "capacity_silent", address="/capacity/"),
+            lasts=timedelta(minutes=2),
+        ),
+        AlertCheck(
+            name="SlipwayCapacityPlanFailed",
+            title=_("The latest plan of a pool has failed"),
+            severity="warning",
+            find=measured(plans, "capacity_plan", address="/capacity/", state="failed"),
+            note=_("Its page says why. Undo it, or wait for the next one."),
+        ),
+        AlertCheck(
+            name="SlipwayQueueLate",
+            title=_("A queue will miss its deadline"),
+            severity="warning",
+            find=measured(services_of_pools, "capacity_late_seconds", address="/capacity/"),
+            note=_("All workers that it may have are not enough: raise its limit, or its deadline."),
+        ),
+    ),
+    alert_rules=(
+        AlertRule(
+            name="SlipwayCapacityBlind",
+            expr="max by (pool, service) (slipway_capacity_silent) > 0",
+            lasts="2m",
+            severity="warning",
+            summary="{{ $labels.service }}: its workers send no heartbeats, and it keeps what it has.",
+        ),
+        AlertRule(
+            name="SlipwayCapacityPlanFailed",
+            expr="max by (pool) (slipway_capacity_plan{state='failed'}) > 0",
+            severity="warning",
+            summary="{{ $labels.pool }}: the latest plan has failed.",
+        ),
+        AlertRule(
+            name="SlipwayQueueLate",
+            expr="max by (pool, service) (slipway_capacity_late_seconds) > 0",
+            severity="warning",
+            summary="{{ $labels.service }}: its queue will miss its deadline.",
+        ),
     ),
     subjects=(
         Subject("capacity.pool", _("Pool"), "/capacity/{pk}/", badges="pool"),

@@ -188,6 +188,9 @@ CASES = (
         firing=[18, 21],
     ),
     holds("SlipwayJobsFailed", "jobs{state='failed',instance='a'}", after=0),
+    holds("SlipwayCapacityBlind", "capacity_silent{pool='p',service='chat',instance='a'}", after=2),
+    holds("SlipwayCapacityPlanFailed", "capacity_plan{pool='p',state='failed',instance='a'}", after=0),
+    holds("SlipwayQueueLate", "capacity_late_seconds{pool='p',service='chat',instance='a'}", after=0),
     holds("SlipwayServiceBusy", "service_busy{version='v2'}", after=10, bad="0.99", good="0.4"),
     # One of two workers starts anew: half of all that was ever counted is gone, and was no error of now.
     Case(
