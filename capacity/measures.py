@@ -6,7 +6,7 @@ from django.db.models import Count, OuterRef, Subquery
 from prometheus_client.metrics_core import Metric
 
 from capacity.models import Allocation, CapacityPlan, CapacityStop, Pool, PoolMember, Workload
-from capacity.states import ENDED
+from capacity.states import ENDED, PoolMode
 from common.metrics import gauge
 
 SERVICE = ("pool", "service")
@@ -19,7 +19,8 @@ FIGURES = {
 
 
 def services_of_pools() -> Iterator[Metric]:
-    members = list(PoolMember.objects.select_related("pool", "queue"))
+    looked_at = PoolMember.objects.exclude(pool__state=PoolMode.OFF)
+    members = list(looked_at.select_related("pool", "queue"))
     seen = [(str(one.pool), one.service, one.look) for one in members if one.look]
     for name, about in FIGURES.items():
         samples = [((pool, service), float(look[name])) for pool, service, look in seen]

@@ -60,12 +60,19 @@ def kinds_of_newest(deployment: str, count: int) -> set[str]:
 
 
 def load_seconds(deployment: str, count: int) -> float | None:
-    """Return what the slowest of its newest ready workers took to load; None where none says it."""
+    """Return what the slowest of its newest ready workers took to load; None where none says it.
+
+    One that has just become ready may not have said it yet: then older ones count.
+    """
     rows = Worker.objects.filter(deployment__name=deployment, state=WorkerState.READY)
     newest = set(rows.order_by("-state_since").values_list("uid", flat=True)[:count])
     found = fleet.deployments_now([deployment]).get(deployment)
-    told = [one.load_seconds for one in found.workers if one.row.uid in newest] if found else []
-    return max((seconds for seconds in told if seconds is not None), default=None)
+    told = {
+        one.row.uid: one.load_seconds
+        for one in (found.workers if found else ())
+        if one.load_seconds is not None
+    }
+    return max((told[uid] for uid in newest & told.keys()), default=max(told.values(), default=None))
 
 
 def record_switch(deployment: str, kinds: set[str], **measured: float | None) -> None:

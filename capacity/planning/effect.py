@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 LEAST_EFFECT = 0.1
 """Share of the rise in proportion to the workers below which a scale-up did not help."""
 JUDGED_AFTER_SECONDS = 60.0
-"""For which all of its workers have answered when a scale-up is judged."""
+"""For which workers of it have answered when a scale-up is judged."""
 BLOCKED_SECONDS = 1_800.0
 """After which another scale-up is tried."""
 
@@ -14,13 +14,12 @@ BLOCKED_SECONDS = 1_800.0
 class ScaleUp:
     """A scale-up of a service that was full.
 
-    since: when its workers were first all there, or the last look without them. before, after: workers.
-    rate: requests answered a second by those before.
+    since: the last look at which none of its workers was ready. before: workers. rate: requests that these
+    answered a second.
     """
 
     since: float
     before: int
-    after: int
     rate: float
 
 
@@ -49,14 +48,13 @@ def learn_effect(
     raised, useless = memory.raised, memory.useless_since
     if have < memory.have or not is_full:
         raised = useless = None
-    elif have > memory.have > 0 and memory.rate > 0:
-        before = raised or ScaleUp(at, memory.have, have, memory.rate)
-        raised = replace(before, since=at, after=have)
-    elif raised is not None and ready < have:
+    elif raised is None and have > memory.have > 0 and memory.rate > 0:
+        raised = ScaleUp(at, memory.have, memory.rate)
+    elif raised is not None and ready <= raised.before:
         raised = replace(raised, since=at)
     kept = tuple((then, past) for then, past in memory.rates if at - JUDGED_AFTER_SECONDS < then < at)
     memory = EffectMemory(have, (*kept, (at, rate)), raised, useless)
     if raised is not None and at - raised.since >= JUDGED_AFTER_SECONDS:
-        wanted = raised.rate * (1 + LEAST_EFFECT * (raised.after / raised.before - 1))
+        wanted = raised.rate * (1 + LEAST_EFFECT * (ready / raised.before - 1))
         memory = replace(memory, raised=None, useless_since=at if memory.rate < wanted else None)
     return memory

