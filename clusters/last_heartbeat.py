@@ -44,6 +44,7 @@ class LastHeartbeat:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """As `requests`, since its process began."""
+    load_seconds: float | None = None
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -74,5 +75,6 @@ class LastHeartbeat:
             errors=record["counters"].get("errors", 0),
             prompt_tokens=record["counters"].get("prompt_tokens", 0),
             completion_tokens=record["counters"].get("completion_tokens", 0),
+            load_seconds=record.get("load_seconds"),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )

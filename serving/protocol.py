@@ -360,6 +360,7 @@ _READERS: Mapping[str, Callable[[Fields, str], Any]] = {
     "prompt_lengths": _lengths,
     "answer_lengths": _lengths,
     "gpu_memory_mib": lambda read, key: None if read.data.get(key) is None else read.whole(key),
+    "load_seconds": lambda read, key: read.number(key) if read.data.get(key) is not None else None,
     "started_at": _number(),
     "at": _number(),
 }

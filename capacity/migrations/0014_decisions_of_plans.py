@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('capacity', '0012_switch_times'),
+        ('capacity', '0013_machine_files'),
     ]
 
     operations = [
