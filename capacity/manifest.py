@@ -41,7 +41,6 @@ from capacity.states import (
 )
 from common.actor import Actor
 from common.alert_checks import AlertCheck, measured
-from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.configuration import ConfigurationKind
 from common.declared import AppManifest
@@ -134,43 +133,24 @@ MANIFEST = AppManifest(
             name="SlipwayCapacityBlind",
             title=_("The workers of a service send no heartbeats: it keeps what it has"),
             severity="warning",
-            find=measured(services_of_pools, "capacity_silent", address="/capacity/"),
+            find=measured(services_of_pools, "capacity_silent", by=("pool", "service"), address="/capacity/"),
             lasts=timedelta(minutes=2),
         ),
         AlertCheck(
             name="SlipwayCapacityPlanFailed",
             title=_("The latest plan of a pool has failed"),
             severity="warning",
-            find=measured(plans, "capacity_plan", address="/capacity/", state="failed"),
+            find=measured(plans, "capacity_plan", by=("pool",), address="/capacity/", state="failed"),
             note=_("Its page says why. Undo it, or wait for the next one."),
         ),
         AlertCheck(
             name="SlipwayQueueLate",
             title=_("A queue will miss its deadline"),
             severity="warning",
-            find=measured(services_of_pools, "capacity_late_seconds", address="/capacity/"),
+            find=measured(
+                services_of_pools, "capacity_late_seconds", by=("pool", "service"), address="/capacity/"
+            ),
             note=_("All workers that it may have are not enough: raise its limit, or its deadline."),
-        ),
-    ),
-    alert_rules=(
-        AlertRule(
-            name="SlipwayCapacityBlind",
-            expr="max by (pool, service) (slipway_capacity_silent) > 0",
-            lasts="2m",
-            severity="warning",
-            summary="{{ $labels.service }}: its workers send no heartbeats, and it keeps what it has.",
-        ),
-        AlertRule(
-            name="SlipwayCapacityPlanFailed",
-            expr="max by (pool) (slipway_capacity_plan{state='failed'}) > 0",
-            severity="warning",
-            summary="{{ $labels.pool }}: the latest plan has failed.",
-        ),
-        AlertRule(
-            name="SlipwayQueueLate",
-            expr="max by (pool, service) (slipway_capacity_late_seconds) > 0",
-            severity="warning",
-            summary="{{ $labels.service }}: its queue will miss its deadline.",
         ),
     ),
     subjects=(

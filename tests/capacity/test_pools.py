@@ -141,11 +141,8 @@ def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_po
     assert (str(measured.model), measured.kind) == ("story", "CPU"), "by model and kind of machine"
     assert None not in (measured.drain_seconds, measured.start_seconds)
     assert measured.load_seconds == 1.5, "as its new worker says"
-    (told,) = (
-        api(client_of(person("olga", **{shared_pool.scene.team.name: "viewer"})))
-        .get("/api/v1/capacity/switch-times/")
-        .json()["results"]
-    )
+    olga = api(person("olga", **{shared_pool.scene.team.name: "viewer"}))
+    (told,) = olga.get("capacity/switch-times/").json()["results"]
     assert (told["load_seconds"], told["ready_seconds"]) == (1.5, measured.start_seconds - 1.5)
 
     proposal = CapacityPlan.objects.create(pool=plan.pool, kind=plan.kind, changes=plan.changes)
