@@ -125,9 +125,9 @@ class Heartbeat:
     empty: its deployment has no groups. `jobs_running`: jobs in hand. `adapters`: those that its service has
     beside the version's own. `prompt_lengths`, `answer_lengths`: answered requests by their tokens, one count
     for each of LENGTH_BOUNDS and one for what is longer, as far as the last that is not 0, since the process
-    started. `gpu_memory_mib`: GPU memory that it holds, None: not measured. `load_seconds`: that its files and
-    engine took to load; None: they have not. `reason` says in words why the state is not `ready`. `at` and
-    `started_at` are seconds since the epoch by the worker's clock.
+    started. `gpu_memory_mib`: GPU memory that it holds, None: not measured. `load_seconds`: that its files
+    and engine took to load; None: they have not. `reason` says in words why the state is not `ready`. `at`
+    and `started_at` are seconds since the epoch by the worker's clock.
     """
 
     worker: str
