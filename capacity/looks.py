@@ -123,6 +123,8 @@ def observe_load(
 def observe_effect(
     before: Remembered, after: Remembered, observed: ObservedLoad, look: ServiceLook
 ) -> EffectMemory:
+    if not before.at:
+        return EffectMemory(look.have)
     passed = max(0.1, after.at - before.at)
     is_full = observed.backlog > 0 or (look.busy or 0.0) >= CLIPPED
     rate = answered_since(before, after.requests) / passed

@@ -178,13 +178,13 @@ def test_headroom_follows_from_the_kind_of_machine_that_would_be_started(shared_
 
 
 def test_more_workers_that_raise_nothing_are_not_followed_by_yet_more(shared_pool: Shared) -> None:
-    """Whatever is asked, the service answers three requests a second: its database is what is slow."""
+    """Whatever is asked, the service answers thirty requests a second: its database is what is slow."""
     Pool.objects.update(state="automatic", workers=60)
     PoolMember.objects.update(limit=60)
     shared_pool.load, shared_pool.queued = {"chat": 99.0, "code": 1.5}, {"chat": 5}
     seen = set()
     for step in range(40):
-        shared_pool.answered += max(1, 18 // shared_pool.workers()["chat"])
+        shared_pool.answered += 180 // shared_pool.workers()["chat"]
         shared_pool.pass_(6)
         look = PoolMember.objects.get(service="chat").look
         if step > 25:
