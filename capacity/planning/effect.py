@@ -6,6 +6,8 @@ LEAST_EFFECT = 0.1
 """Share of the rise in proportion to the workers below which a scale-up did not help."""
 JUDGED_AFTER_SECONDS = 60.0
 """For which workers of it have answered when a scale-up is judged."""
+LEAST_LOOKS = 3
+"""Looks before a scale-up without which nobody knows what was answered then."""
 BLOCKED_SECONDS = 1_800.0
 """After which another scale-up is tried."""
 
@@ -48,7 +50,7 @@ def learn_effect(
     raised, useless = memory.raised, memory.useless_since
     if have < memory.have or not is_full:
         raised = useless = None
-    elif raised is None and have > memory.have > 0 and memory.rate > 0:
+    elif raised is None and have > memory.have > 0 and len(memory.rates) >= LEAST_LOOKS and memory.rate > 0:
         raised = ScaleUp(at, memory.have, memory.rate)
     elif raised is not None and ready <= raised.before:
         raised = replace(raised, since=at)
