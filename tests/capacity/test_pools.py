@@ -177,6 +177,26 @@ def test_headroom_follows_from_the_kind_of_machine_that_would_be_started(shared_
     assert target(closed=slow) == pytest.approx(0.87)
 
 
+@pytest.mark.slow
+def test_more_workers_that_raise_nothing_are_not_followed_by_yet_more(shared_pool: Shared) -> None:
+    """Whatever is asked, the service answers thirty requests a second: its database is what is slow."""
+    Pool.objects.update(state="automatic")
+    PoolMember.objects.update(limit=60)
+    shared_pool.load, shared_pool.queued = {"chat": 99.0, "code": 1.5}, {"chat": 5}
+    seen = set()
+    for step in range(40):
+        if step == 12:
+            Pool.objects.update(workers=60)
+        shared_pool.answered += 180 // shared_pool.workers()["chat"]
+        shared_pool.pass_(6)
+        look = PoolMember.objects.get(service="chat").look
+        if step > 34:
+            seen.add((look["have"], look["why"]))
+    assert len({have for have, _why in seen}) == 1, seen
+    assert max(have for have, _why in seen) < 50, "of sixty"
+    assert {why for _have, why in seen} == {"did_not_help"}
+
+
 def test_an_idle_service_gives_workers_away_only_after_the_hold(shared_pool: Shared) -> None:
     shared_pool.load = {"chat": 1.5, "code": 0.3}
     shared_pool.pass_(500, by=20)
