@@ -141,7 +141,6 @@ DESTINATIONS = (
         url="/settings/webhooks/",
         icon="webhook",
         words="deliveries events",
-        right=Right.WEBHOOKS_WRITE,
     ),
 )
 WEBHOOK_EVENTS = (

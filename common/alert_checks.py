@@ -45,7 +45,7 @@ def beyond(
     """
     chosen = ",".join(f'{label}="{value}"' for label, value in where.items())
     series = f"slipway_{name}{{{chosen}}}" if chosen else f"slipway_{name}"
-    grouped = f"max by ({', '.join(by)}) " if by else "max"
+    grouped = f"max by ({', '.join(by)}) " if by else "max"  # untranslated
     return MetricCondition(f"{grouped}({series}) {'<' if is_below else '>'} {limit:g}", by)
 
 

@@ -136,6 +136,7 @@ ROUTES = [
         body=lambda _: {"cards": 8, "dry_run": True},
     ),
     Route("GET", "capacity/pools/{pool}/cards/", Right.READ, fill=_cards),
+    Route("GET", "capacity/pools/{pool}/needs/", Right.READ, fill=_cards),
     Route(
         "POST",
         "capacity/pools/{pool}/layout/",
@@ -143,6 +144,7 @@ ROUTES = [
         fill=_machine,
         body=lambda _: {"machine": MACHINE, "card": 0, "needs": [], "dry_run": True},
     ),
+    Route("GET", "capacity/switch-times/", Access.SIGNED_IN, owned=False),
     Route("GET", "capacity/layouts/", Access.SIGNED_IN, owned=False),
     Route("GET", "capacity/layouts/{layout}/", Right.READ, fill=_layout),
     Route("POST", "capacity/layouts/{layout}/undo/", Right.CAPACITY_APPLY, fill=_layout),
