@@ -9,6 +9,7 @@ from capacity import services
 from capacity.models import Allocation
 from capacity.reconcilers import CapacityPlanReconciler
 from clusters.models import Drain, Node
+from kube.fake.chaos import Chaos, Mishap
 from kube.fake.controllers.machines import BEHAVIOUR, SILENT
 from kube.resources import DISRUPTION_BUDGETS, NODES, Ref
 from tests.capacity.test_cards import BERT, Operated
@@ -119,6 +120,43 @@ def test_a_machine_moves_once_though_whoever_takes_the_steps_dies_at_random(seed
     assert moving.held() == MOVED
     assert moving.workers() == {"chat": 6, "code": 2}
     assert Drain.objects.count() == 1
+
+
+MISHAPS = (
+    Mishap.AWAY, Mishap.RESTARTED, Mishap.OVERLOADED, Mishap.FAILED, Mishap.UNAVAILABLE, Mishap.CONFLICT,
+    Mishap.LOST, Mishap.LATE,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_machine_moves_once_though_its_api_server_fails_at_random(seed: int) -> None:
+    moving, chance = MovingMachine(), random.Random(seed)
+    calls = [chance.choice(MISHAPS) if chance.random() < 0.2 else None for _ in range(600)]
+    chaos = Chaos(moving.rig.server, calls=calls)
+    moving.rig.cluster.client.transport.faults.append(chaos)  # type: ignore[attr-defined]
+    moving.pass_(60)
+    assert len(chaos.calls) < 500, "it struck"
+    chaos.calm()
+    chaos.serve_late()
+    moving.pass_(120)
+    assert moving.plan().state == "done", moving.plan().reason
+    assert moving.held() == MOVED
+    assert moving.workers() == {"chat": 6, "code": 2}
+
+
+@pytest.mark.slow
+def test_a_machine_whose_agent_is_silent_while_it_drains_moves_when_it_is_heard_again() -> None:
+    moving = MovingMachine()
+    client, node = moving.rig.cluster.client, Ref(NODES, "gpu-2")
+    client.patch(node, {"metadata": {"annotations": {BEHAVIOUR: SILENT}}})
+    moving.pass_(60)
+    assert moving.plan().state == "releasing"
+    assert moving.held() == BEFORE
+    client.patch(node, {"metadata": {"annotations": {BEHAVIOUR: None}}})
+    moving.pass_(120)
+    assert moving.plan().state == "done", moving.plan().reason
+    assert moving.held() == MOVED
 
 
 @pytest.mark.parametrize("state", ["draining", pytest.param("applying", marks=pytest.mark.slow), "returning"])
