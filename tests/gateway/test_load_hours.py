@@ -19,7 +19,7 @@ from gateway.models import Gateway, LoadHour, TrafficReading
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import RouteSpec
 from serving.desk import Desk, Progress, RequestOutcome
-from serving.protocol import LENGTH_BOUNDS, Heartbeat, decode_heartbeat
+from serving.protocol import LENGTH_BOUNDS, validated_heartbeat
 from tests.clusters.test_fleet import heartbeat
 from tests.crash.harness import Clock, worker
 from tests.gateway.cast import fake_gateway, set_route
@@ -46,14 +46,14 @@ class CountingWorker:
         self.desk.record(RequestOutcome("/r", code, 0.1, broke_off=False, progress=progress))
 
     def heard(self) -> LastHeartbeat:
-        said: Heartbeat = heartbeat(
+        said = heartbeat(
             counters=self.desk.counters,
             prompt_lengths=self.desk.prompt_lengths.counts,
             answer_lengths=self.desk.answer_lengths.counts,
             in_flight=2,
             started_at=self._started_at,
         )
-        record = record_of(decode_heartbeat(said.encode()), None, now=2.0, turn=1)
+        record = record_of(validated_heartbeat(said), None, now=2.0, turn=1)
         return LastHeartbeat.of_record(record, age_seconds=0.1, now=2.0)
 
 
