@@ -277,7 +277,8 @@ def explain(typer_context: typer.Context, number: Number) -> None:
     context = context_of(typer_context)
     row = context.client.get(at("capacity", "plans", number))
     bound: Columns = {"BOUND": lambda look: look["bound"] or "-"}
-    context.tabulate(row["looks"], {**LOOKS, **bound})
+    if row["looks"]:  # a plan of workloads has none
+        context.tabulate(row["looks"], {**LOOKS, **bound})
     cost = "" if row["cost"] is None else f" Cost: {row['cost']:.0f} {_cost_unit(row)}."
     context.tell(
         row, f"Plan {row['id']} is {row['state']}: {_moves(row)}.{cost} Digest {row['digest'][:12]}."
