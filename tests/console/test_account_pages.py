@@ -37,7 +37,7 @@ def test_a_wrong_password_is_said_where_the_eye_is(new_tab):
 
 
 def test_the_api_pages_draw_every_operation_and_try_one_under_the_strict_policy(new_tab):
-    tab = new_tab(height=16_000)  # they are drawn where one looks
+    tab = new_tab(height=32_000)  # they are drawn where one looks
     tab.open("/api/docs/")
     tab.page.locator(".opblock").nth(99).wait_for()
     me = tab.page.locator("#operations-me-me_retrieve")
