@@ -1,6 +1,6 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -25,7 +25,8 @@ from clusters.backends.base import (
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.extras import ClusterJobPlace
 from clusters.backends.kubernetes.abilities import ABILITIES
-from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours, owner_of
+from clusters.backends.kubernetes.anchors import OwnerAnchors, owner_of
+from clusters.backends.kubernetes.applying import put
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
 from clusters.backends.kubernetes.cluster_jobs import ClusterJobs
@@ -53,7 +54,7 @@ from clusters.backends.kubernetes.pods import (
 from clusters.backends.kubernetes.pods_refused import check_pods_can_be_made
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
-from clusters.backends.kubernetes.scaling import begin_with, scale_of, without_foreign_replicas
+from clusters.backends.kubernetes.scaling import begin_with, scale_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
@@ -64,10 +65,7 @@ from clusters.states import CheckResult
 from common.fence import Fence
 from kube import errors
 from kube.base import KubernetesClient, Object
-from kube.client import FIELD_MANAGER
 from kube.resources import (
-    BY_KIND,
-    DEPLOYMENTS,
     LEADER_WORKER_SETS,
     NODES,
     PODS,
@@ -76,7 +74,6 @@ from kube.resources import (
 )
 from model_store.fetch_progress import FetchProgress
 
-ATTEMPTS = 5
 LOOKED_AT_AGAIN_SECONDS = 60.0
 MACHINES_KEPT_SECONDS = 30.0
 FETCHES_READ = 16
@@ -158,7 +155,7 @@ class KubernetesCluster:
             for document in documents:
                 # Until it is handed over below: without it an API server would begin with one.
                 begins = {"replicas": spec.replicas} if document["kind"] == "Deployment" else {}
-                before, found = self._put(document, fence, begins)
+                before, found = put(self._client, document, fence, begins)
             if spec.leaves_scale and before is None:
                 begin_with(self._client, spec, namespace)
             check_pods_can_be_made(before, found)
@@ -382,53 +379,3 @@ class KubernetesCluster:
             return self._client.logs(ref, container=CONTAINER, lines=lines, previous=previous)
         except errors.InvalidObject:
             return ""  # the container has not begun, or its last log is gone
-
-    def _put(self, document: Object, fence: Fence, begins: Mapping[str, int]) -> tuple[Object | None, Object]:
-        """Make the object be so: as it was, and as it is. A writer who was overtaken finds another version,
-        looks and stops. `begins`: of its spec, when it is made."""
-        metadata = document["metadata"]
-        ref = Ref(BY_KIND[document["apiVersion"], document["kind"]], metadata["name"], metadata["namespace"])
-        for _ in range(ATTEMPTS):
-            try:
-                found = self._client.get(ref)
-            except errors.NotFound:
-                found = None
-            try:
-                if found is None:
-                    made = {"spec": document["spec"] | begins} if begins else {}
-                    return None, self._client.create(document | made)
-                check_ours(found)
-                check_fence(found, fence)
-                found = self._taken_over(ref, found)
-                guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-                wanted = (
-                    without_foreign_replicas(document, found) if ref.resource == DEPLOYMENTS else document
-                )
-                return found, self._client.apply(wanted | {"metadata": metadata | guard}, force=True)
-            except (errors.AlreadyExists, errors.ObjectChanged, errors.NotFound):
-                continue
-        raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")
-
-    def _taken_over(self, ref: Ref, found: Object) -> Object:
-        """Make the fields set by our `create` those of our applier; otherwise they would stay when no longer
-        applied.
-
-        The entry of managedFields is rewritten as client-go's csaupgrade does.
-        """
-        managers = found["metadata"].get("managedFields") or []
-        taken = [one | {"operation": "Apply"} if _is_our_update(one) else one for one in managers]
-        if taken == managers:
-            return found
-        version = found["metadata"]["resourceVersion"]
-        return self._client.patch(
-            ref,
-            [
-                {"op": "replace", "path": "/metadata/managedFields", "value": taken},
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-            ],
-        )
-
-
-def _is_our_update(entry: Object) -> bool:
-    ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Update"
-    return ours and not entry.get("subresource")
