@@ -99,7 +99,7 @@ def test_a_test_is_among_the_deliveries_with_what_it_says(ada):
     assert ada.post(f"{place}deliveries/{one['id']}/replay/").status_code == 409
 
 
-class TestOfAPerson:
+class TestWebhookOfAPerson:
     def test_it_is_seen_by_its_owner_and_by_administrators_alone(self, ada, root):
         bob = cast.api(cast.person("bob", vision="viewer"))
         made = bob.post(

@@ -41,7 +41,7 @@ class Moving(Shared):
         return str(CapacityPlan.objects.get().state)
 
     def turn(self, *, by: float = 2, checkpoints: Checkpoints | None = None) -> None:
-        """One sweep; a worker that dies in it leaves its lease to another."""
+        """Sweep once; a worker that dies in it leaves its lease to another."""
         self.beat()
         try:
             worker([CapacityPlanReconciler()], self.scene.clock, checkpoints).sweep()
@@ -94,7 +94,7 @@ def test_a_plan_is_done_once_wherever_the_worker_that_takes_its_steps_dies(movin
 def test_nothing_moves_after_the_kill_switch_and_undo_gives_back_the_start(
     moving: Moving, worlds: int
 ) -> None:
-    """It is thrown at any moment of a plan, whose steps are taken by workers that die now and then."""
+    """Throw the switch at any moment of a plan whose steps are taken by workers that die now and then."""
     ends = set()
     for seed in range(worlds):
         chance = random.Random(seed)

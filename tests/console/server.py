@@ -26,7 +26,7 @@ PASSWORD = "a long password"
 
 
 class ConsoleServer:
-    """One uvicorn over a home of its own. `session` is the cookie of a signed-in superuser."""
+    """A uvicorn process over a home of its own. `session` is the cookie of a signed-in superuser."""
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="slipway-console-"))

@@ -17,7 +17,7 @@ def at(text: str) -> datetime:
 
 
 def weekends(**changes: object) -> FreezeWindow:
-    """From Friday 18:00 to Monday 08:00 in Paris."""
+    """Return a window from each Friday 18:00 to Monday 08:00 in Paris."""
     values = {
         "denies": True,
         "starts_at": at("2026-01-02T18:00+01:00"),
@@ -64,7 +64,7 @@ def test_a_time_that_summer_time_skips_is_an_hour_later() -> None:
 def test_an_allowing_window_opens_by_the_clock_on_the_wall_in_spring_and_autumn(
     zone: str, before: str, after: str
 ) -> None:
-    """From 9:00 to 17:00: on the day before the clocks change, and on the day on which they do."""
+    """The window is open from 9:00 to 17:00, the day before the clocks change and the day they do."""
     first = at("2026-01-05T09:00").replace(tzinfo=ZoneInfo(zone))
     daily = weekends(denies=False, starts_at=first, zone=zone, minutes=480, recurrence="FREQ=DAILY")
     for opens in (at(before), at(after)):
@@ -77,7 +77,7 @@ def test_an_allowing_window_opens_by_the_clock_on_the_wall_in_spring_and_autumn(
 
 
 def test_an_hour_that_comes_twice_in_autumn_is_denied_or_allowed_both_times() -> None:
-    """In New York the time from 1:00 to 2:00 of 1 November comes twice, at 5:00 and 6:00 of UTC."""
+    """The hour from 1:00 of 1 November comes twice in New York, at 5:00 and 6:00 of UTC."""
     first = at("2026-10-20T01:00-04:00")
     nightly = weekends(starts_at=first, zone="America/New_York", minutes=60, recurrence="FREQ=DAILY")
     allowing = replace(nightly, denies=False)

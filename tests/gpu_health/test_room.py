@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 LADDER = ["cordon", "contact_support"]
 
 
-class Pool:
+class HealedMachines:
     """Machines of a Kubernetes cluster that stand for each other."""
 
     def __init__(self, count: int, **limits: float) -> None:
@@ -102,7 +102,7 @@ def sample(name: str, **labels: str) -> float:
 
 @pytest.mark.any_database
 def test_one_machine_every_40_seconds_stops_at_a_fifth_of_the_pool(operator: User) -> None:
-    pool = Pool(20)
+    pool = HealedMachines(20)
     for number in range(20):
         pool.falls_ill(number)
         pool.clock.pass_(timedelta(seconds=40))
@@ -134,7 +134,7 @@ def test_one_machine_every_40_seconds_stops_at_a_fifth_of_the_pool(operator: Use
 
 @pytest.mark.any_database
 def test_a_storm_still_opens_the_breaker() -> None:
-    pool = Pool(20)
+    pool = HealedMachines(20)
     for number in range(20):
         pool.falls_ill(number)
     pool.works()
@@ -145,7 +145,7 @@ def test_a_storm_still_opens_the_breaker() -> None:
 
 @pytest.mark.parametrize(("count", "most"), [(1, 1), (3, 1), (5, 1), (9, 1), (10, 2)])
 def test_small_pools_lose_one_machine_without_a_person(count: int, most: int) -> None:
-    pool = Pool(count, breaker_percent=100)
+    pool = HealedMachines(count, breaker_percent=100)
     for number in range(count):
         pool.falls_ill(number)
     pool.works()
@@ -153,7 +153,7 @@ def test_small_pools_lose_one_machine_without_a_person(count: int, most: int) ->
 
 
 def test_machines_that_others_took_out_of_service_count() -> None:
-    pool = Pool(10)
+    pool = HealedMachines(10)
     Node.objects.filter(name="n8").update(state="not_ready")
     pool.client.patch(Ref(NODES, "n9"), {"spec": {"unschedulable": True}})
     pool.survey()
@@ -163,7 +163,7 @@ def test_machines_that_others_took_out_of_service_count() -> None:
 
 
 def test_whoever_approves_a_proposal_is_told_that_the_pool_has_no_room(operator: User) -> None:
-    pool = Pool(5)
+    pool = HealedMachines(5)
     pool.falls_ill(0)
     pool.works()
     incident = pool.falls_ill(1, outcome="propose")
@@ -178,7 +178,7 @@ def test_whoever_approves_a_proposal_is_told_that_the_pool_has_no_room(operator:
 
 
 def test_drills_take_no_room_from_real_incidents_and_need_none(operator: User) -> None:
-    pool = Pool(5)
+    pool = HealedMachines(5)
     drilled = pool.falls_ill(0)
     drill = Drill.objects.create(
         node=pool.nodes[0], scenario="xid-64", way="agent", acts=True, ordered_by="olga",
@@ -221,7 +221,7 @@ def undone() -> Iterator[None]:
 def test_two_at_once_never_pass_together_wherever_a_worker_is_lost(
     monkeypatch: pytest.MonkeyPatch, stride: int, sleeps: bool
 ) -> None:
-    pool = Pool(5)
+    pool = HealedMachines(5)
     monkeypatch.setattr(process_kernel, "clock", pool.clock)
     began = pool.clock.at
     point = 0

@@ -33,13 +33,13 @@ def asked(scene: Scene, tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatc
     def begin(says: Says, **step: object) -> Release:
         keep_set(scene, tmp_path, [{"prompt": f"{one} is what? Ask ada@example.org"} for one in range(40)])
 
-        class Workers:
+        class ComparedWorkers:
             def ask_all(
                 self, asked: Sequence[tuple[str, str, LabelledItem]], **_: object
             ) -> list[WorkerAnswer]:
                 return [says(int(item.prompt.split()[0]), model == "story:v2") for _url, model, item in asked]
 
-        monkeypatch.setattr(answers, "source", Workers())
+        monkeypatch.setattr(answers, "source", ComparedWorkers())
         check = {"kind": "compare_answers", "requests": "tests:v1/items.jsonl", **step}
         steps = [{"kind": "deploy", "share_percent": 100}, check, {"kind": "promote"}]
         save_plan(actor=SYSTEM, team=scene.team, name="alike", body={"steps": steps})

@@ -64,7 +64,7 @@ def labelled(
             [{"prompt": f"{one} plus one is", "answer": f"{one + 1}"} for one in range(number)],
         )
 
-        class Workers:
+        class AskedWorkers:
             def ask_all(
                 self, asked: Sequence[tuple[str, str, LabelledItem]], **_: object
             ) -> list[WorkerAnswer]:
@@ -73,7 +73,7 @@ def labelled(
             def _answer(self, model: str, one: int) -> WorkerAnswer:
                 return WorkerAnswer(f" {one + 1}, surely." if knows(one, model) else " No idea.")
 
-        monkeypatch.setattr(answers, "source", Workers())
+        monkeypatch.setattr(answers, "source", AskedWorkers())
 
     return hold
 

@@ -34,7 +34,7 @@ def shadowed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rel
     """Start a release whose candidate answers copies like this, five at each look."""
 
     def begin(says: Says, **step: object) -> Release:
-        class Workers:
+        class ShadowedWorkers:
             asked = 0
 
             def look(
@@ -44,7 +44,7 @@ def shadowed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rel
                 marks: Mapping[str, Sequence[Any]],
                 used: Sequence[str],
             ) -> KeptLook:
-                """As workers are asked: under the key of the route alone, and on from the mark."""
+                """Answer under the key of the route alone, and on from the mark, as workers do."""
                 spec = scene.gateway.desired_route(scene.name)
                 if spec is None or spec.answers_key != key:
                     return KeptLook()
@@ -57,7 +57,7 @@ def shadowed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rel
                 ]
                 return KeptLook(pairs, 1, [f"s:{one}" for one in numbers], {"w": ("s", done + 5)})
 
-        monkeypatch.setattr(kept_answers, "source", Workers())
+        monkeypatch.setattr(kept_answers, "source", ShadowedWorkers())
         shadow = {"kind": "shadow", "percent": 20, "seconds": 20, **step}
         steps = [{"kind": "deploy", "share_percent": 100}, shadow, {"kind": "promote"}]
         save_plan(actor=SYSTEM, team=scene.team, name="shadow", body={"steps": steps})

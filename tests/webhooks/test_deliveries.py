@@ -305,7 +305,7 @@ def test_wherever_a_worker_dies_the_event_arrives_and_only_an_unnoted_answer_is_
     assert at > 10
 
 
-class TestOfAPerson:
+class TestDeliveriesToAPerson:
     """An endpoint of a person is sent the events of the teams that they are in, for as long as they are."""
 
     @pytest.fixture

@@ -82,7 +82,7 @@ def _is_done(pod: Object) -> bool:
 
 
 class ClaimPlacing:
-    """What the scheduler knows of devices in one turn."""
+    """The devices as the scheduler sees them in one turn: which are free, and which claim has which."""
 
     def __init__(self, hands: ControllerTools) -> None:
         self._hands = hands

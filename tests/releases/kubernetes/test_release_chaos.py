@@ -64,7 +64,7 @@ def some_strikes(chance: random.Random) -> list[tuple[int, Strike]]:
 
 @pytest.mark.parametrize("ending", ["aborted", "judged", "name taken", "taken back"])
 def test_however_a_release_ends_amid_mishaps_the_cluster_is_what_the_rows_say(ending: str) -> None:
-    """One that is taken back was promoted before; the slow tests come to all endings."""
+    """A release that is taken back was promoted before; the slow tests have the other endings."""
     shape = {"judged": {"is_theirs": True}, "aborted": {"in_groups": True}}
     strikes = some_strikes(random.Random(f"a seed for {ending}"))
     assert tell(ending, strikes, **shape.get(ending, {})).strikes.struck
