@@ -213,7 +213,10 @@ class TeamResource:
             "facts": [(column.title, column.shown(row)) for column in self.columns[1:]],
             "verbs": offered if may(actor, self.right, row.team) else (),
         }
-        return page(request, "resource/row.html", {"resource": self, **context}, parts=("facts",))
+        return self._shown(request, row, {"resource": self, **context})
+
+    def _shown(self, request: HttpRequest, row: Any, context: dict[str, Any]) -> HttpResponse:
+        return page(request, "resource/row.html", context, parts=("facts",))
 
     def _new(self, request: HttpRequest) -> HttpResponse:
         actor = of_request(request)

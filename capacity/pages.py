@@ -4,17 +4,22 @@ import shlex
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.resource_pages import NewTeamRowForm, ResourceColumn, ResourceVerb, TeamResource
 from accounts.states import Right
 from capacity.filters import WorkloadFilter
+from capacity.logs import workload_log
 from capacity.models import MOST_CARDS, MOST_WORKLOAD_MACHINES, Workload
 from capacity.selectors import pool_named
 from capacity.services import workloads as workload_services
 from capacity.states import HOLDING, WorkloadKind, WorkloadState
+from clusters.services.logs import LOG_LINES
 from common.actor import Actor
+from common.pages.answers import page
+from common.pages.logs import log_context
 
 
 class NewWorkload(NewTeamRowForm):
@@ -72,7 +77,24 @@ def _submit(*, actor: Actor, pool: str, **columns: Any) -> Workload:
     return workload_services.submit_workload(actor=actor, pool=pool_named(actor, pool), **columns)
 
 
-PAGES = TeamResource(
+class WorkloadPages(TeamResource):
+    """The page of a workload has the log of its latest run, read while it is written."""
+
+    def _shown(self, request: HttpRequest, row: Workload, context: dict[str, Any]) -> HttpResponse:
+        if request.headers.get("HX-Target") == "facts":
+            return super()._shown(request, row, context)
+        told = {"run": row.runs}
+        log = {
+            **log_context(request, lambda text: workload_log(row, lines=LOG_LINES, text=text)),
+            "log_lines": LOG_LINES,
+            "log_of": _("run %(run)s") % told
+            if row.holds_cards
+            else _("run %(run)s, which has ended") % told,
+        }
+        return page(request, "capacity/workload.html", {**context, **log}, parts=("log",))
+
+
+PAGES = WorkloadPages(
     model=Workload,
     noun="workloads",
     title=gettext_lazy("Workloads"),

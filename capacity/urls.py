@@ -1,11 +1,12 @@
 from django.urls import path, re_path
 
 from capacity.pages import PAGES
-from capacity.views import cards, policies
+from capacity.views import cards, policies, workloads
 from capacity.views import pools as views
 
 urlpatterns = [
     *PAGES.urlpatterns,
+    path("workloads/<int:pk>/log/", workloads.workload_log_file, name="workload-log-file"),
     path("capacity/", views.overview, name="capacity"),
     path("capacity/+new/", views.new_pool, name="new-pool"),
     re_path(r"^capacity/\+(?P<deed>stop|resume)/$", views.switch, name="capacity-switch"),

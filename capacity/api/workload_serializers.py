@@ -52,8 +52,9 @@ SHOWN = {
     "created_at": TIME,
     "started_at": TIME,
     "ended_at": None,
-    "log_tail": "step 1200",
+    "log_tail": "",
 }
+LOG = {"workload": 4, "state": "running", "run": 1, "is_live": True, "log": "step 1200"}
 
 
 @example(HELD)
@@ -88,10 +89,22 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
     state = serializers.ChoiceField(WorkloadState.choices)
     command = serializers.ListField(child=serializers.CharField())
     cards_held = HeldCardSerializer(source="allocations", many=True)
+    log_tail = serializers.CharField(
+        help_text="End of the log of its latest run, once that has ended; `log/` has it while it runs."
+    )
 
     class Meta:
         model = Workload
         fields = tuple(SHOWN)
+
+
+@example(LOG)
+class WorkloadLogSerializer(serializers.Serializer[Any]):
+    workload = serializers.IntegerField()
+    state = serializers.ChoiceField(WorkloadState.choices)
+    run = serializers.IntegerField(help_text="Whose log it is; 0: it has not run yet.")
+    is_live = serializers.BooleanField(help_text="The run goes on: more may come.")
+    log = serializers.CharField(help_text="Empty: the run has written nothing yet, or has left nothing.")
 
 
 @example(WISH)

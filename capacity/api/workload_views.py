@@ -11,8 +11,10 @@ from accounts.states import Right
 from capacity import selectors
 from capacity.api import workload_serializers as serializers
 from capacity.filters import WorkloadFilter
+from capacity.logs import workload_log
 from capacity.models import Allocation, Workload
 from capacity.services import workloads as workload_services
+from clusters.api.log_lines import LINES, lines_of
 from common.api.rows import ReasonSerializer
 from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 
@@ -30,12 +32,22 @@ class Workloads(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     lookup_value_converter = "int"
     sort = ("-created_at", "name")
     inputs: ClassVar = {"create": serializers.NewWorkloadSerializer, **dict.fromkeys(DEEDS, ReasonSerializer)}
+    parameters: ClassVar = {"log": ("lines",)}
     needs: ClassVar = dict.fromkeys(("create", *DEEDS), Right.CAPACITY_WRITE)
 
     def create_one(self, given: dict[str, Any]) -> Workload:
         team = team_named(self.actor, given.pop("team"))
         pool = selectors.pool_named(self.actor, given.pop("pool"))
         return workload_services.submit_workload(actor=self.actor, team=team, pool=pool, **given)
+
+    @extend_schema(parameters=[LINES], responses={200: serializers.WorkloadLogSerializer})
+    @action(detail=True, methods=["get"])
+    def log(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The end of what its latest run has written, read where it runs."""
+        row = self.get_object()
+        log = workload_log(row, lines=lines_of(request))
+        told = {"workload": row.pk, "state": row.state, "run": row.runs, "is_live": row.holds_cards}
+        return Response(serializers.WorkloadLogSerializer({**told, "log": log}).data)
 
     @SHOWN
     @action(detail=True, methods=["post"])

@@ -76,6 +76,7 @@ class Workload(TeamRow, Reconciled):
     """Work that preemption has cost it, in card-seconds."""
     ended_at = models.DateTimeField(null=True, editable=False)
     log_tail = models.TextField(blank=True, editable=False)
+    """End of what the latest run wrote, once it has ended; `capacity.logs` reads it before that."""
 
     objects = WorkloadRows.as_manager()
 

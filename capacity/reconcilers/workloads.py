@@ -1,7 +1,8 @@
 """Steps of a workload: start on its cards, watch, ask for a checkpoint, stop, and back into the queue."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from clusters.backends.node_operations import OperationUnsupported
 from clusters.backends.workloads import ObservedWorkload, WorkloadRunner, WorkloadSpec
 from common import audit, events
 from common.actor import Actor
+from common.errors import Unavailable
 from common.jobs.spec import JobState
 from common.live.touch import touch
 from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, kernel, move, wait
@@ -27,6 +29,7 @@ ACTOR = Actor.system("capacity")
 LOOK_EVERY = timedelta(seconds=2)
 START_LIMIT = timedelta(minutes=30)
 """A run that has not begun by then gives its cards back: its image does not come, or its pod has no place."""
+KEPT_LINES, KEPT_CHARACTERS = 200, 4_000
 GOES_ON_AFTER = timedelta(seconds=30)
 """A resumed run that lives so long, or wrote a checkpoint, goes on."""
 
@@ -176,6 +179,15 @@ class StopRun(RunStep):
     def act(self, row: Workload, operation: Operation) -> None:
         self.runner(row).stop(run_name(row), row.runs)
 
+    def observe(self, row: Workload, operation: Operation) -> RunLook:
+        """Its log may go with its pods: what it has written so far is kept before."""
+        seen = super().observe(row, operation)
+        if seen.run.state == JobState.RUNNING:
+            with suppress(Unavailable):
+                log = self.runner(row).log(run_name(row), row.runs, lines=KEPT_LINES)
+                return replace(seen, run=replace(seen.run, log_tail=log))
+        return seen
+
     def why_away(self, row: Workload) -> str:
         return row.problem
 
@@ -200,7 +212,7 @@ def _kept(row: Workload, run: ObservedWorkload) -> dict[str, Any]:
     if run.checkpoint_at is not None and run.checkpoint_at != row.checkpoint_at:
         save["checkpoint_at"] = run.checkpoint_at
     if run.log_tail:
-        save["log_tail"] = run.log_tail[-4_000:]
+        save["log_tail"] = run.log_tail[-KEPT_CHARACTERS:]
     return save
 
 

@@ -83,6 +83,7 @@ def grant_cards(workload: Workload, grant: CardGrant, *, now: datetime) -> bool:
                 started_at=now,
                 asked_at=None,
                 problem="",
+                log_tail="",
                 runs=workload.runs + 1,
             )
             if not is_first:
@@ -108,7 +109,7 @@ def grant_cards(workload: Workload, grant: CardGrant, *, now: datetime) -> bool:
 
 def hand_to_queue(workload: Workload, *, now: datetime) -> None:
     """Hand a queued workload to the queue of its cluster, which starts it."""
-    columns = {"state_since": now, "started_at": now, "asked_at": None, "problem": ""}
+    columns = {"state_since": now, "started_at": now, "asked_at": None, "problem": "", "log_tail": ""}
     where = {"state": WorkloadState.QUEUED, "held_by": "", "cancelled_by": ""}
     runs = workload.runs + 1
     if CapacityStop.now().is_on:

@@ -21,6 +21,7 @@ from accounts.states import Right
 from clusters import selectors
 from clusters.api import capacity as capacity_documents
 from clusters.api import drains, serializers
+from clusters.api.log_lines import LINES, lines_of
 from clusters.api.node_events import EVENT_PARAMETERS, EVENT_SCHEMA, EventsSerializer, page_of
 from clusters.backends.kubernetes.rights import Feature
 from clusters.capacities import capacity
@@ -33,7 +34,7 @@ from clusters.services.clusters import change_cluster, check_cluster, move_clust
 from clusters.services.deployments import take_back_scale
 from clusters.services.drains import drain_node, preview_drain
 from clusters.services.grants import granted
-from clusters.services.logs import MAX_LINES, worker_log
+from clusters.services.logs import worker_log
 from clusters.services.node_agents import issue_node_token, remove_node_agent
 from clusters.services.nodes import cordon_node, uncordon_node
 from common.api.rows import RequiredReasonSerializer
@@ -46,8 +47,6 @@ from common.api.views import (
     UpdateEndpoint,
     WhyRemoved,
 )
-
-LOG_LINES = 200
 
 
 class Clusters(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
@@ -300,19 +299,11 @@ class WorkerLogs(Endpoint):
     pagination_class = None
     parameters = {"show": ("lines",)}
 
-    @extend_schema(
-        parameters=[
-            OpenApiParameter("worker", OpenApiTypes.STR, OpenApiParameter.PATH),
-            OpenApiParameter(
-                "lines", OpenApiTypes.INT, description=f"Maximum number of lines; default {LOG_LINES}."
-            ),
-        ]
-    )
+    @extend_schema(parameters=[OpenApiParameter("worker", OpenApiTypes.STR, OpenApiParameter.PATH), LINES])
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Recent log of a worker."""
         name = self.kwargs["worker"]
-        lines = _count(request.query_params.get("lines", str(LOG_LINES)))
-        log = worker_log(actor=self.actor, worker=name, lines=lines)
+        log = worker_log(actor=self.actor, worker=name, lines=lines_of(request))
         return Response(self.get_serializer({"worker": name, "log": log}).data)
 
 
@@ -326,11 +317,3 @@ def _moment(text: str | None) -> datetime | None:
     if moment is None:
         raise ValidationError({"since": [_("Give a time such as 2026-11-20T08:30:00Z.")]})
     return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_LINES:
-        raise ValidationError(
-            {"lines": [_("Give a number from 1 to %(max_lines)s.") % {"max_lines": MAX_LINES}]}
-        )
-    return int(text)

@@ -34,5 +34,8 @@ class FakeWorkloads:
     def observe(self, name: str, run: int) -> ObservedWorkload:
         return self.runs.get((name, run), NONE)
 
+    def log(self, name: str, run: int, *, lines: int) -> str:
+        return self.observe(name, run).log_tail
+
     def blocked_by(self, name: str) -> str:
         return self.blocked.get(name, "")

@@ -53,6 +53,7 @@ class ObservedWorkload:
     answered: str = ""
     """The request for a checkpoint that it has answered last."""
     log_tail: str = ""
+    """Of a run that has ended."""
 
 
 class WorkloadRunner(Protocol):
@@ -71,6 +72,10 @@ class WorkloadRunner(Protocol):
         """Suspend the workload: the run ends soon, and no other begins before it is started again."""
 
     def observe(self, name: str, run: int) -> ObservedWorkload: ...
+
+    def log(self, name: str, run: int, *, lines: int) -> str:
+        """The end of what the run has written, while it runs too; of several machines the first one's. Empty:
+        nothing yet, or it is not there."""
 
     def blocked_by(self, name: str) -> str:
         """Name of a disruption budget that allows the workload's pods no disruption now; empty: none."""

@@ -123,12 +123,14 @@ class Deployment(Reconciled):
 
 
 class WorkerLogRequest(Reconciled):
-    """Somebody asks for the log of a worker whose host is another than that of the web: the row is the
-    question, and for a moment the answer."""
+    """Somebody asks for the log of a worker or workload whose host is another than that of the web: the row
+    is the question, and for a moment the answer."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     worker = models.CharField(max_length=200)
-    """Its id in the cluster."""
+    """Its id in the cluster, or the name that a workload has there."""
+    run = models.PositiveIntegerField(null=True)
+    """Of the workload; None: it is a worker."""
     lines = models.PositiveIntegerField()
     text = models.TextField(blank=True)
     problem = models.TextField(blank=True)

@@ -7,9 +7,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from clusters.backends.base import BackendError, UnknownWorker
-from clusters.backends.configured import backend_of
 from clusters.models import WorkerLogRequest
+from clusters.services.logs import read_log
 from common.characters import storable
+from common.errors import Unavailable
 from common.reconcile import Operation, Reconciler, Step, StepOutcome, rest
 
 KEPT = timedelta(minutes=10)
@@ -21,10 +22,10 @@ class ReadLog(Step[WorkerLogRequest]):
 
     def observe(self, row: WorkerLogRequest, operation: Operation) -> Mapping[str, Any]:
         try:
-            return {"text": storable(backend_of(row.cluster).logs(row.worker, lines=row.lines))}
+            return {"text": storable(read_log(row.cluster, row.worker, row.run, row.lines))}
         except UnknownWorker:
             return {"is_missing": True}
-        except BackendError as error:
+        except (BackendError, Unavailable) as error:
             return {"problem": str(error)}
 
     def settle(self, row: WorkerLogRequest, seen: Mapping[str, Any], now: datetime) -> StepOutcome:

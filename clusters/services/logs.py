@@ -1,9 +1,11 @@
 import time
+from collections.abc import Callable
 
 from django.utils.translation import gettext as _
 
-from clusters.backends.base import ClusterUnreachable, Misconfigured, UnknownWorker
+from clusters.backends.base import BackendError, ClusterUnreachable, Misconfigured, UnknownWorker
 from clusters.backends.configured import backend_of
+from clusters.backends.workloads import RunsWorkloads
 from clusters.errors import WorkerMissing
 from clusters.models import Cluster, Worker, WorkerLogRequest
 from common.actor import Actor
@@ -13,16 +15,16 @@ from common.reconcile import kernel, silent_hosts
 from common.reconcile.pulses import living_hosts
 
 MAX_LINES = 2_000
+LOG_LINES = 200
 ANSWER_WITHIN_SECONDS = 5.0
 LOOK_EVERY_SECONDS = 0.1
 
 
-def matching_log(*, actor: Actor, worker: str, lines: int, text: str) -> str:
-    """The last lines that hold the text, of those that can be read. Raises WorkerMissing, Unavailable."""
+def matching_log(read: Callable[[int], str], *, lines: int, text: str) -> str:
+    """The last lines that hold the text, of those that can be read. `read` returns so many lines."""
     if not text:
-        return worker_log(actor=actor, worker=worker, lines=lines)
-    log = worker_log(actor=actor, worker=worker, lines=MAX_LINES)
-    found = [line for line in log.splitlines() if text.casefold() in line.casefold()]
+        return read(lines)
+    found = [line for line in read(MAX_LINES).splitlines() if text.casefold() in line.casefold()]
     return "\n".join(found[-lines:])
 
 
@@ -35,25 +37,47 @@ def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
     found = visible.filter(name=worker).first()
     if found is None:
         raise WorkerMissing(_("There is no worker %(worker)s.") % {"worker": worker})
-    cluster, lines = found.deployment.cluster, min(max(lines, 1), MAX_LINES)
-    read = _read_here if cluster.host in ("", this_host()) else _read_there
     try:
-        return read(cluster, found.uid, lines)
+        return _read(found.deployment.cluster, found.uid, None, lines)
     except UnknownWorker:
         raise WorkerMissing(_("The worker %(worker)s has left no log.") % {"worker": worker}) from None
     except (ClusterUnreachable, Misconfigured) as error:
         raise Unavailable(_("The cluster does not answer: %(error)s") % {"error": error}) from None
 
 
-def _read_here(cluster: Cluster, worker: str, lines: int) -> str:
-    return backend_of(cluster).logs(worker, lines=lines)
+def workload_log(cluster: Cluster, *, workload: str, run: int, lines: int) -> str:
+    """The end of what a run of a workload has written, while it runs too; empty: nothing yet, or it is not
+    there any more. Who may read it is the caller's to check. Raises Unavailable.
+    """
+    try:
+        return _read(cluster, workload, run, lines)
+    except BackendError as error:
+        raise Unavailable(_("The cluster does not answer: %(error)s") % {"error": error}) from None
 
 
-def _read_there(cluster: Cluster, worker: str, lines: int) -> str:
+def read_log(cluster: Cluster, name: str, run: int | None, lines: int) -> str:
+    """Read the log on its cluster's host. `run`: of a workload; None: it is a worker's.
+
+    Raises as the backend does.
+    """
+    backend = backend_of(cluster)
+    if run is None:
+        return backend.logs(name, lines=lines)
+    return backend.workloads.log(name, run, lines=lines) if isinstance(backend, RunsWorkloads) else ""
+
+
+def _read(cluster: Cluster, name: str, run: int | None, lines: int) -> str:
+    read = read_log if cluster.host in ("", this_host()) else _read_there
+    return read(cluster, name, run, min(max(lines, 1), MAX_LINES))
+
+
+def _read_there(cluster: Cluster, name: str, run: int | None, lines: int) -> str:
     """Read the log by a row, which a process of the cluster's host answers. Raises as the backend does."""
     if cluster.host not in living_hosts():
         raise ClusterUnreachable(silent_hosts.why(cluster.host))
-    row = WorkerLogRequest.objects.create(cluster=cluster, worker=worker, lines=lines, lane_host=cluster.host)
+    row = WorkerLogRequest.objects.create(
+        cluster=cluster, worker=name, run=run, lines=lines, lane_host=cluster.host
+    )
     try:
         kernel.wake(row)
         until = time.monotonic() + ANSWER_WITHIN_SECONDS
@@ -67,7 +91,7 @@ def _read_there(cluster: Cluster, worker: str, lines: int) -> str:
     finally:
         row.delete()
     if row.is_missing:
-        raise UnknownWorker(worker)
+        raise UnknownWorker(name)
     if row.problem:
         raise ClusterUnreachable(row.problem)
     return row.text

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -28,20 +29,19 @@ from clusters.overview import MACHINES_ON_A_PAGE, MachineRow, MapGrouping
 from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.deployments import take_back_scale
-from clusters.services.logs import MAX_LINES, matching_log
+from clusters.services.logs import LOG_LINES, MAX_LINES, matching_log, worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.services.profiles import SECONDS, profile_worker
 from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
 from common import clock
 from common.actor import Actor
-from common.errors import SlipwayError, Unavailable
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import reason_of
 from common.pages.listing import row_page
+from common.pages.logs import LogReader, log_context, log_file
 
-LOG_LINES = 200
 MOST_MINUTES_AGO = 24 * 60
 READINGS_SHOWN = ("utilization_ratio", "memory_used_bytes", "temperature_celsius")
 TROUBLES_SHOWN = 8
@@ -220,18 +220,14 @@ def _shown_readings(gpu: Gpu, readings: Mapping[str, float]) -> dict[str, float 
 def worker_log_file(request: HttpRequest, name: str) -> HttpResponse:
     """Download the end of a worker's log, or the lines of it that hold a text."""
     try:
-        log = matching_log(actor=of_request(request), worker=name, lines=MAX_LINES, text=_log_search(request))
+        return log_file(request, name, _log_reader(of_request(request), name, MAX_LINES))
     except WorkerMissing as error:
         raise Http404(str(error)) from None
-    except Unavailable as error:
-        return HttpResponse(str(error), status=503, content_type="text/plain; charset=utf-8")
-    response = HttpResponse(log + "\n", content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
-    return response
 
 
-def _log_search(request: HttpRequest) -> str:
-    return request.GET.get("search", "").strip()[:200]
+def _log_reader(actor: Actor, worker: str, lines: int) -> LogReader:
+    read = partial(worker_log, actor=actor, worker=worker)
+    return lambda text: matching_log(lambda most: read(lines=most), lines=lines, text=text)
 
 
 @require_POST
@@ -306,21 +302,13 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
     found = next((one for one in fleet.workers if one.row.name == name), None)
     if found is None:
         raise Http404(_("There is no worker %(name)s, or you may not see it.") % {"name": name})
-    log, problem, search = "", "", _log_search(request)
-    try:
-        log = matching_log(actor=actor, worker=name, lines=LOG_LINES, text=search)
-    except SlipwayError as error:
-        problem = str(error)
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
     context = {
         "fleet": fleet,
         "worker": found,
         "node_name": nodes.get(found.row.node_id or 0, ""),
-        "log": log,
-        "log_problem": problem,
+        **log_context(request, _log_reader(actor, name, LOG_LINES)),
         "log_lines": LOG_LINES,
-        "log_search": search,
-        "is_paused": "paused" in request.GET,
         "profile_seconds": SECONDS,
         "has_models": found.deployment.service in selectors.services_with_routes(),
         "may_profile": may(actor, Right.FLEET_OPERATE, found.deployment.team_id),

@@ -67,10 +67,10 @@ class JobNotes:
     def is_to_stop(self) -> bool:
         return self._stop.exists()
 
-    def log_tail(self) -> str:
+    def log_tail(self, most_bytes: int = TAIL_BYTES) -> str:
         try:
             with self.log.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+                file.seek(max(0, file.seek(0, os.SEEK_END) - most_bytes))
                 return file.read().decode("utf-8", "replace")
         except FileNotFoundError:
             return ""

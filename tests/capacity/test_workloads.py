@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +122,48 @@ def test_a_workload_runs_on_the_cards_of_its_pool_and_gives_them_back(floor: Flo
     floor.until(lambda: floor.state("short") == "succeeded")
     assert floor.held() == {}
     assert "begins at 0" in Workload.objects.get().log_tail
+
+
+def test_a_workload_that_runs_shows_what_this_run_has_written_and_nothing_of_the_one_before(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "clusters.services.logs.backend_of", lambda _cluster: SimpleNamespace(workloads=floor.runner)
+    )
+    row = floor.submit("long", floor.small, 1)
+    asked = f"capacity/workloads/{row.pk}/log/"
+    ada = api(person("ada", vision="developer"))
+    assert ada.get(asked).json() == {
+        "workload": row.pk, "state": "queued", "run": 0, "is_live": False, "log": "",
+    }  # fmt: skip
+    floor.until(lambda: floor.state("long") == "running")
+    floor.until(lambda: ada.get(asked).json()["log"] == "begins at 0")
+    assert Workload.objects.get().log_tail == "", "no row is written for it"
+
+    row.refresh_from_db()
+    hold_workload(row, actor=SYSTEM)
+    floor.until(lambda: floor.state("long") == "queued")
+    ended = ada.get(asked).json()
+    assert (ended["run"], ended["is_live"], ended["log"]) == (1, False, "begins at 0")
+    browser = client_of(person("vi", vision="viewer"))
+    assert "run 1, which has ended" in browser.get(f"/workloads/{row.pk}/").content.decode()
+
+    row.refresh_from_db()
+    release_workload(row, actor=SYSTEM)
+    floor.until(lambda: floor.state("long") == "running")
+    floor.until(lambda: "begins at" in ada.get(asked).json()["log"])
+    live = ada.get(asked).json()
+    assert (live["run"], live["is_live"]) == (2, True)
+    assert "begins at 0" not in live["log"]
+    page = browser.get(f"/workloads/{row.pk}/?search=begins").content.decode()
+    assert "run 2, the last 200 lines" in page
+    assert live["log"] in page
+    assert "every 2s" in page
+    file = browser.get(f"/workloads/{row.pk}/log/")
+    assert file["Content-Disposition"] == 'attachment; filename="long-run-2.log"'
+    assert file.content.decode() == live["log"] + "\n"
+    assert ada.get(f"{asked}?lines=0").status_code == 400
+    assert api(person("eve", speech="admin")).get(asked).status_code == 404
 
 
 def test_a_borrower_gives_the_owner_its_machine_back_and_goes_on_from_its_checkpoint(floor: Floor) -> None:

@@ -218,7 +218,7 @@ def test_tables_sort_and_page_and_absurd_questions_are_answered(scene, browser):
 def test_a_workers_log_is_searched_paused_and_downloaded(scene, browser, monkeypatch):
     workers_of(scene, "chat", 1)
     lines = ["loaded", "ERROR no room", *["served"] * 300]
-    monkeypatch.setattr("clusters.services.logs._read_here", lambda *args: "\n".join(lines[-args[-1] :]))
+    monkeypatch.setattr("clusters.services.logs.read_log", lambda *args: "\n".join(lines[-args[-1] :]))
     page = "/fleet/workers/chat-0/"
 
     assert "ERROR no room" not in text_of(browser.get(page))

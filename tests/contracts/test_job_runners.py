@@ -111,10 +111,13 @@ def test_a_job_tells_how_far_it_is_and_what_came_of_it(rig) -> None:
 
 
 def test_a_job_that_fails_leaves_its_status_and_its_last_words(rig) -> None:
-    seen = ended(rig, started(rig, rig.spec("fails")))
+    spec = rig.spec("fails")
+    seen = ended(rig, started(rig, spec))
     assert (seen.state, seen.ending, seen.exit_code, seen.result) == (JobState.FAILED, Ending.ERROR, 1, None)
     assert seen.why
     assert seen.last_words == "Its last words: No such bridge."
+    assert rig.runner.log(spec.name, lines=1).strip() == "No such bridge."
+    assert rig.runner.log("nothing", lines=1) == ""
 
 
 def test_a_second_start_is_none_while_it_runs_and_after_it_has_ended(rig) -> None:

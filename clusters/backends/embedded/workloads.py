@@ -69,6 +69,9 @@ class EmbeddedWorkloads:
             log_tail=seen.log_tail,
         )
 
+    def log(self, name: str, run: int, *, lines: int) -> str:
+        return self._jobs().log(_job(name, run).name, lines=lines)
+
     def blocked_by(self, name: str) -> str:
         return ""
 

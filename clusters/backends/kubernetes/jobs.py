@@ -75,6 +75,18 @@ class KubernetesJobs:
             pod = self._pod_of(job)
             return self._observed(job, pod)
 
+    def log(self, name: str, *, lines: int) -> str:
+        with answering():
+            try:
+                pod = self._pod_of(self._client.get(self._ref(name)))
+                if pod is None:
+                    return ""
+                ref = Ref(PODS, pod["metadata"]["name"], self._namespace)
+                return self._client.logs(ref, container=CONTAINER, lines=lines)
+            except (NotFound, InvalidObject):
+                # Its container has not begun.
+                return ""
+
     def stop(self, name: str) -> None:
         """Suspended: its pod is deleted with its grace time, and it makes no other one."""
         with answering():

@@ -143,6 +143,16 @@ class KubernetesWorkloads:
             log_tail=seen.log_tail[-TAIL_CHARACTERS:],
         )
 
+    def log(self, name: str, run: int, *, lines: int) -> str:
+        with answering():
+            job = self._get(name)
+            if job is None or _run(job) != run:
+                return ""
+            is_leaving = job["spec"].get("suspend")
+            if not is_leaving and all("deletionTimestamp" in pod["metadata"] for pod in self._all_pods(name)):
+                return ""  # those of the run before are still there, and its own not yet
+            return self._jobs.log(name, lines=lines)
+
     def blocked_by(self, name: str) -> str:
         with answering():
             budgets = self._client.list(DISRUPTION_BUDGETS, namespace=self._ref(name).namespace).items

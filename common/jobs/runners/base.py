@@ -31,6 +31,9 @@ class JobRunner(Protocol):
 
     def observe(self, name: str) -> JobObservation: ...
 
+    def log(self, name: str, *, lines: int) -> str:
+        """The end of what it has written, while it runs too; empty: nothing yet, or it is not there."""
+
     def stop(self, name: str) -> None:
         """Have it end, soon; one that has ended, or is not there, has."""
 

@@ -42,6 +42,9 @@ class FakeRunner:
     def observe(self, name: str) -> JobObservation:
         return self.jobs.get(name, JobObservation(JobState.GONE, why="There is no such job."))
 
+    def log(self, name: str, *, lines: int) -> str:
+        return "\n".join(self.observe(name).log_tail.splitlines()[-lines:])
+
     def stop(self, name: str) -> None:
         self.stopped.append(name)
         if self.stops_at_once and self.observe(name).is_live:

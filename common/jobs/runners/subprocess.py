@@ -30,6 +30,7 @@ BASIC_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "P
 """Variables that every program may need, and that hold no secret."""
 TIME_TO_LIVE_SECONDS = 7 * 24 * 3600.0
 """After this long a job that has ended and that nobody has collected is removed."""
+MOST_LOG_BYTES = 256 * 1024
 _REMOVED = ".removed-"
 
 _WHY = {
@@ -142,6 +143,9 @@ class SubprocessRunner:
         ending = Ending.NO_ROOM if self._is_full() else Ending.KILLED
         why = _WHY.get(ending, "It was killed together with the process that watched it.")
         return JobObservation(JobState.FAILED, ending=ending, why=why, **seen)
+
+    def log(self, name: str, *, lines: int) -> str:
+        return "\n".join(self._notes(name).log_tail(MOST_LOG_BYTES).splitlines()[-lines:])
 
     def stop(self, name: str) -> None:
         self._notes(name).ask_to_stop()

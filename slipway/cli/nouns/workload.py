@@ -1,14 +1,18 @@
 """`slipway workload`: training and batch jobs that hold cards of pools."""
 
+import shlex
 from typing import Annotated
 
 import typer
 
 from slipway.cli.context import CliContext, Columns, context_of
+from slipway.cli.nouns.logs import Grep, Lines, print_logs
 from slipway.cli.options import Number, Reason
 from slipway.client import Document, at
 
 app = typer.Typer(help="Training and batch jobs that hold cards of pools.", no_args_is_help=True)
+
+ENDED = ("succeeded", "failed", "cancelled")
 
 
 def _cards(row: Document) -> str:
@@ -89,9 +93,38 @@ def list_workloads(
 
 @app.command("show")
 def show(typer_context: typer.Context, number: Number) -> None:
-    """Show a workload with the end of its log."""
+    """Show a workload."""
     context = context_of(typer_context)
-    context.show(context.client.get(at("capacity", "workloads", number)))
+    row = context.client.get(at("capacity", "workloads", number))
+    context.show(row)
+    names = ("name", "team", "pool", "kind", "state", "problem", "held_by", "cards", "machines", "priority")
+    later = ("runs", "started_at", "checkpoint_at", "resumed_at", "ended_at", "created_by", "description")
+    told = {name.replace("_", " "): row[name] for name in (*names, *later)}
+    context.details({**told, "holds": _cards(row), "command": shlex.join(row["command"])})
+
+
+@app.command("logs")
+def logs(
+    typer_context: typer.Context,
+    number: Number,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it has ended.")] = False,
+    lines: Lines = 200,
+    grep: Grep = "",
+) -> None:
+    """Print the end of the log of its latest run; with -f what it and later runs write from then on, too."""
+    context = context_of(typer_context)
+    address = at("capacity", "workloads", number, "log")
+    told = print_logs(
+        context,
+        {str(number): address},
+        lines=lines,
+        grep=grep,
+        goes_on=lambda document: follow and document["state"] not in ENDED,
+    )
+    if not told["log"]:
+        nothing = "yet" if told["is_live"] else "that is kept"
+        said = f"Run {told['run']} has written nothing {nothing}." if told["run"] else "It has not run yet."
+        context.progress.print(said)
 
 
 @app.command("ledger")

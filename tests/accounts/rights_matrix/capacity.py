@@ -119,6 +119,7 @@ ROUTES = [
     Route("GET", "capacity/workloads/", Access.SIGNED_IN, owned=False),
     Route("POST", "capacity/workloads/", Right.CAPACITY_WRITE, body=_wish, status=201, owned=False),
     Route("GET", "capacity/workloads/{workload}/", Right.READ, fill=_workload),
+    Route("GET", "capacity/workloads/{workload}/log/", Right.READ, fill=_workload),
     *(
         Route("POST", f"capacity/workloads/{{workload}}/{deed}/", Right.CAPACITY_WRITE, fill=_workload)
         for deed in ("suspend", "resume", "cancel")

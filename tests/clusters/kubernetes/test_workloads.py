@@ -95,6 +95,24 @@ def test_the_end_of_a_workload_is_seen(rig: KubernetesRig) -> None:
     assert (seen.state, seen.log_tail) == (JobState.SUCCEEDED, "step 9\n")
 
 
+def test_the_log_of_a_run_is_read_while_it_runs_and_never_that_of_the_run_before(rig: KubernetesRig) -> None:
+    runner = rig.cluster.workloads
+    runner.start(spec(1, "gpu-0"))
+    (pod,) = pods(rig)
+    rig.server.logs["slipway", pod["metadata"]["name"]] = "step 1\nstep 2\n"
+    assert runner.log(NAME, 1, lines=1) == "step 2\n"
+    assert runner.log(NAME, 2, lines=1) == "", "it has not begun"
+    runner.stop(NAME, 1)
+    rig.server.advance(1)
+    runner.start(spec(2, "gpu-1"))
+    assert rig.cluster.client.list(PODS).items[0]["metadata"]["deletionTimestamp"]
+    assert runner.log(NAME, 2, lines=1) == "", "the pod of the first run is still there"
+    (later,) = pods(rig)
+    rig.server.logs["slipway", later["metadata"]["name"]] = "step 3\n"
+    assert runner.log(NAME, 2, lines=9) == "step 3\n"
+    assert runner.log(NAME, 1, lines=9) == ""
+
+
 def test_checkpoints_lie_on_the_claim_that_it_names(rig: KubernetesRig) -> None:
     rig.cluster.workloads.start(spec(1, "gpu-0", claim="kept"))
     (pod,) = pods(rig)
