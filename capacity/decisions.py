@@ -50,9 +50,18 @@ def cost_and_gain(
     for look in looks:
         before += max(0.0, look.need - look.have)
         after += max(0.0, look.need - (found[look.service]["after"] if look.service in found else look.have))
-    return round(cost, 1), {"short_before": round(before, 2), "short_after": round(after, 2)}
+    return round(float(cost), 1), {"short_before": round(before, 2), "short_after": round(after, 2)}
 
 
 def digest_of(plan: CapacityPlan) -> str:
-    made_of = [plan.pool_id, plan.kind, plan.inputs, plan.looks, plan.changes, plan.gain, plan.undoes_id]
+    made_of = [
+        plan.pool_id, plan.kind, plan.inputs, plan.looks, plan.changes, plan.cost, plan.gain, plan.undoes_id
+    ]  # fmt: skip
     return sha256(orjson.dumps(made_of, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def is_as_made(plan: CapacityPlan) -> bool:
+    """Whether its row says what it was made of. No part of Slipway writes that again: a proposal that the
+    load leaves behind is superseded by one of another number, so that a number stands for what people saw.
+    """
+    return not plan.digest or plan.digest == digest_of(plan)

@@ -2,6 +2,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from capacity.decisions import is_as_made
 from capacity.models import (
     CapacityPlan,
     CapacityStop,
@@ -82,6 +83,7 @@ PLAN = {
     "inputs": {"workers": 6, "budget": 10, "services": {"chat": {"guarantee": 1, "switch_seconds": 42.0}}},
     "cost": 42.0,
     "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "is_as_made": True,
     "decided_by": "",
     "undoes": None,
     "created_at": TIME,
@@ -290,10 +292,16 @@ class CapacityPlanSerializer(serializers.ModelSerializer[CapacityPlan]):
         help_text="Worker-seconds of starts, or card-seconds of lost work.",
     )
     digest = serializers.CharField(help_text="SHA-256 of all that it was made of and what follows.")
+    is_as_made = serializers.SerializerMethodField(
+        help_text="It still matches `digest`; one that was altered is not applied."
+    )
 
     class Meta:
         model = CapacityPlan
         fields = tuple(PLAN)
+
+    def get_is_as_made(self, row: CapacityPlan) -> bool:
+        return is_as_made(row)
 
 
 @example({"is_on": True, "changed_by": "olga", "reason": "Too many moves.", "changed_at": TIME})

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from capacity.card_looks import CardLook, look_at_cards
-from capacity.decisions import cost_and_gain, digest_of, inputs_of
+from capacity.decisions import cost_and_gain, digest_of, inputs_of, is_as_made
 from capacity.events import CapacityPlanMoved
 from capacity.fragmentation import record_fragments
 from capacity.looks import PoolLook, stored
@@ -150,7 +150,7 @@ def _online(member: PoolMember) -> int | None:
 def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook | CardLook, now: datetime) -> None:
     """Replace a proposal that the load has left behind; in an automatic pool begin what is proposed."""
     plan = open_plan
-    if plan is not None and _what(plan.changes) != _what(seen.changes):
+    if plan is not None and (_what(plan.changes) != _what(seen.changes) or not is_as_made(plan)):
         columns = {"state_since": now, "ended_at": now}
         why = _("What it was made of has changed since.")
         kernel.interrupt(plan, to=CapacityPlanState.SUPERSEDED, where=None, reason=why, **columns)
@@ -171,7 +171,8 @@ def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook | CardLo
         events.publish(CapacityPlanMoved(plan.pk, pool.pk))
     if plan is not None and pool.state == PoolMode.AUTOMATIC:
         kernel.interrupt(plan, to=CapacityPlanState.RELEASING, state_since=now, decided_by=ACTOR.name)
-        audit.record(ACTOR, "capacity_plan.apply", subject=plan, team_id=pool.team_id)
+        detail = {"digest": plan.digest}
+        audit.record(ACTOR, "capacity_plan.apply", subject=plan, team_id=pool.team_id, detail=detail)
         events.publish(CapacityPlanMoved(plan.pk, pool.pk))
 
 

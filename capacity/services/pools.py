@@ -13,7 +13,7 @@ from accounts.models import Team
 from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
 from capacity.changes import given_back, parts_of
-from capacity.decisions import digest_of, inputs_of
+from capacity.decisions import digest_of, inputs_of, is_as_made
 from capacity.disruption import blocked
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
@@ -182,6 +182,7 @@ def apply_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> Capacity
     """Begin a proposed plan. Raises NotAllowed, CapacityStopped, PlanNotOpen."""
     require(actor, Right.CAPACITY_APPLY, row.pool.team)
     _refuse_while_stopped()
+    _refuse_altered(row)
     return _decide(row, "apply", CapacityPlanState.RELEASING, actor, reason)
 
 
@@ -195,6 +196,7 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
     """Make and begin the plan that gives every service what it had. Raises as `apply_plan` does."""
     require(actor, Right.CAPACITY_APPLY, row.pool.team)
     _refuse_while_stopped()
+    _refuse_altered(row)
     S = CapacityPlanState
     if row.state not in (S.DONE, S.FAILED, S.STOPPED) or hasattr(row, "undone_by"):
         raise PlanNotOpen(_("Only a plan that ended can be undone, and once."))
@@ -235,7 +237,10 @@ def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityP
             stopped = [change["workload"] for change in back if change["before"]]
             for workload in Workload.objects.filter(pk__in=stopped):
                 kernel.wake(workload, held_by=actor.name)
-        audit.record(actor, "capacity_plan.undo", subject=row, reason=reason, team_id=row.pool.team_id)
+        audit.record(
+            actor, "capacity_plan.undo", subject=row, reason=reason, team_id=row.pool.team_id,
+            detail={"digest": row.digest, "by": made.digest},
+        )  # fmt: skip
         events.publish(CapacityPlanMoved(made.pk, row.pool_id))
         touch("changes", "capacity")
     return made
@@ -313,6 +318,13 @@ def _refuse_taken_cards(row: CapacityPlan) -> None:
             if other := foreign.select_related("workload").first():
                 held = _("%(holder)s holds %(card)s now.")
                 raise PlanNotOpen(held % {"holder": other.holder, "card": other})
+
+
+def _refuse_altered(row: CapacityPlan) -> None:
+    if not is_as_made(row):
+        raise PlanNotOpen(
+            _("The plan was altered after it was made: it does not match its hash. Nothing follows from it.")
+        )
 
 
 def _refuse_while_stopped() -> None:

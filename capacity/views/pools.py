@@ -12,6 +12,7 @@ from accounts.actors import of_request
 from accounts.selectors import may, teams_where
 from accounts.states import Right
 from capacity import selectors, services
+from capacity.decisions import is_as_made
 from capacity.forms import (
     CardPoolSettings,
     DefragmentForm,
@@ -225,6 +226,7 @@ def plan_page(request: HttpRequest, pk: int) -> HttpResponse:
     plan = get_object_or_404(selectors.plans(actor), pk=pk)
     context = {
         "plan": plan,
+        "is_as_made": is_as_made(plan),
         "may_apply": may(actor, Right.CAPACITY_APPLY, plan.pool.team),
         "undone_by": CapacityPlan.objects.filter(undoes=plan).first(),
         "stop": CapacityStop.now(),

@@ -121,6 +121,25 @@ def test_an_advising_pool_proposes_and_moves_nothing(shared_pool: Shared) -> Non
     assert plan.state == "superseded", "the load has gone"
 
 
+def test_a_plan_that_was_altered_past_slipway_is_said_to_be_and_moves_nothing(shared_pool: Shared) -> None:
+    shared_pool.load = {"chat": 2.85, "code": 0.3}
+    shared_pool.pass_(30)
+    plan = shared_pool.plan()
+    ada = api(person("ada", vision="admin"))
+    assert ada.get(f"capacity/plans/{plan.pk}/").json()["is_as_made"] is True
+    altered = [{**change, "after": change["after"] + 1} for change in plan.changes]
+    CapacityPlan.objects.update(changes=altered)
+
+    assert ada.get(f"capacity/plans/{plan.pk}/").json()["is_as_made"] is False
+    refused = ada.post(f"capacity/plans/{plan.pk}/apply/", {"reason": ""})
+    assert (refused.status_code, "altered" in refused.json()["detail"]) == (409, True)
+    page = client_of(person("vi", vision="viewer")).get(f"/capacity/plans/{plan.pk}/").content.decode()
+    assert "This plan was altered" in page
+    shared_pool.pass_(20)
+    plan.refresh_from_db()
+    assert (plan.state, shared_pool.plan().pk > plan.pk) == ("superseded", True)
+
+
 def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_pool: Shared) -> None:
     Service.objects.create(
         name="chat", model=shared_pool.scene.version.model, team=shared_pool.scene.team,

@@ -280,8 +280,9 @@ def explain(typer_context: typer.Context, number: Number) -> None:
     if row["looks"]:  # a plan of workloads has none
         context.tabulate(row["looks"], {**LOOKS, **bound})
     cost = "" if row["cost"] is None else f" Cost: {row['cost']:.0f} {_cost_unit(row)}."
+    altered = "" if row["is_as_made"] else " It was altered after it was made: it does not match its digest."
     context.tell(
-        row, f"Plan {row['id']} is {row['state']}: {_moves(row)}.{cost} Digest {row['digest'][:12]}."
+        row, f"Plan {row['id']} is {row['state']}: {_moves(row)}.{cost} Digest {row['digest'][:12]}.{altered}"
     )
 
 
