@@ -275,7 +275,7 @@ def _machines(
         pool = next((pool for pool in chosen if _matches(pool, node.labels)), None)
         # Slices and shares are counted as many cards: none of them is a whole one.
         cards = room.cards if room.sharing else sum(room.allocatable.values())
-        claimable = {one["index"]: one for one in devices.get(room.name, ())}
+        claimable = {one["index"]: one for one in devices.get(room.name, ()) if one["room"]}
         first = next(iter(claimable.values()), None)
         cards = max(claimable) + 1 if claimable else cards
         if pool is None or not cards:

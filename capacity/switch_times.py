@@ -45,8 +45,7 @@ def next_kind(cluster: Cluster) -> str:
     free: dict[str, int] = {}
     for room in rooms:
         if room.takes_pods:
-            held = sum(count for resource in room.used.values() for count in resource.values())
-            left = sum(room.allocatable.values()) - held
+            left = sum(room.free.values())
             free[room.gpu_type or CPU] = free.get(room.gpu_type or CPU, 0) + left
     return max(sorted(free), key=lambda kind: free[kind], default=CPU)
 

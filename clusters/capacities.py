@@ -1,9 +1,12 @@
 """Free GPUs of a cluster, by the rows: as last seen, and how old that is."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+from clusters.backends.gpu_names import MIG_CLASS, NVIDIA
 from clusters.capacity import GpuCapacity, MachineCapacity, capacity_of
 from clusters.models import Cluster, Gpu, Node, Occupancy
 from clusters.states import GpuState, NodeState
@@ -49,12 +52,16 @@ def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineCapac
     rows = Gpu.objects.filter(cluster=cluster).exclude(state=GpuState.GONE).order_by("node", "index")
     for node_id, name, memory, sharing in rows.values_list("node", "name", "memory_bytes", "sharing"):
         gpus.setdefault(node_id, []).append((name, memory, sharing))
+    devices = (occupancy.devices or {}) if occupancy else {}
     nodes = Node.objects.filter(cluster=cluster).exclude(state=NodeState.GONE).order_by("name")
     found = []
     for pk, name, state, is_cordoned, allocatable in nodes.values_list(
         "pk", "name", "state", "is_cordoned", "allocatable"
     ):
-        cards = gpus.get(pk, [])
+        claimable = devices.get(name, [])
+        cards = gpus.get(pk) or [(one["product"], one["memory_mib"] * 2**20, "") for one in claimable]
+        if claimable:
+            allocatable = {**offered_by_claims(claimable), **{of: n for of, n in allocatable.items() if n}}
         product, memory, sharing = cards[0] if cards else ("", 0, "")
         found.append(
             MachineCapacity(
@@ -68,4 +75,15 @@ def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineCapac
                 takes_pods=state == NodeState.READY and not is_cordoned,
             )
         )
+    return found
+
+
+def offered_by_claims(cards: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return what a machine offers whose driver publishes its cards in place of a device plugin: cards, and
+    of each profile what is held and what there is room for, each profile for itself."""
+    found = {NVIDIA: len(cards)}
+    for card in cards:
+        held = Counter(part["profile"] for part in card["held"])
+        for profile, room in card["room"].items():
+            found[MIG_CLASS + profile] = found.get(MIG_CLASS + profile, 0) + room + held[profile]
     return found

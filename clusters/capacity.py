@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-MIG = "/mig-"
+from clusters.backends.gpu_names import is_claimed, is_slice, profile_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,16 @@ class MachineCapacity:
     """By the same name: `ours` and `others`."""
     takes_pods: bool = True
     """It is ready and not cordoned."""
+
+    @property
+    def free(self) -> dict[str, int]:
+        """Return what no pod has. Parts that pods could claim are left out: they are of cards that count
+        whole."""
+        return {
+            resource: max(0, count - sum(self.used.get(resource, {}).values()))
+            for resource, count in self.allocatable.items()
+            if not is_claimed(resource)
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +91,7 @@ def capacity_of(
 def type_of(product: str, resource: str) -> str:
     """`NVIDIA H100 80GB HBM3`, or a slice of it: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`."""
     name = product or "GPU"
-    _, is_slice, profile = resource.partition(MIG)
-    return " ".join((name, "MIG", profile)) if is_slice else name
+    return " ".join((name, "MIG", profile_of(resource))) if is_slice(resource) else name
 
 
 def usual_size(sizes: Mapping[str, int]) -> int:

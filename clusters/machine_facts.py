@@ -8,6 +8,7 @@ from django.db.models import Count, Min, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
+from clusters.backends.gpu_names import is_claimed
 from clusters.models import Gpu, Node, Occupancy
 from clusters.states import GpuState, NodeState
 from clusters.topology import LEVELS, POOL_LABELS
@@ -49,13 +50,21 @@ def machine_facts(actor: Actor) -> dict[int, NodeFacts]:
         .annotate(name=Min("name"), count=Count("pk"), version=Min("driver"))
         .values_list("node_id", "name", "count", "version")
     }
-    used = dict(Occupancy.objects.exclude(seen_at=None).values_list("cluster_id", "used"))
+    occupancies = {
+        cluster: (used, devices or {})
+        for cluster, used, devices in Occupancy.objects.exclude(seen_at=None).values_list(
+            "cluster_id", "used", "devices"
+        )
+    }
     zone = Coalesce(KT(f"labels__{ZONE_LABEL}"), Value(""), output_field=TextField())
     rows = nodes.annotate(zone=zone).values_list("pk", "name", "cluster_id", "state", "is_cordoned", "zone")
     found = {}
     for pk, name, cluster, state, is_cordoned, zone in rows:
-        gpu_type, gpus, driver = cards.get(pk, ("", 0, ""))
-        held = None if cluster not in used else _sums(used[cluster].get(name) or {})
+        used, devices = occupancies.get(cluster, (None, {}))
+        claimable = devices.get(name)
+        unread = (claimable[0]["product"], len(claimable), "") if claimable else ("", 0, "")
+        gpu_type, gpus, driver = cards.get(pk, unread)
+        held = None if used is None else _sums(used.get(name) or {})
         takes_pods = state == NodeState.READY and not is_cordoned
         found[pk] = NodeFacts(
             gpu_type=gpu_type,
@@ -103,5 +112,7 @@ def standing_on(node: Node) -> PodInventory | None:
 
 
 def _sums(used: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:
-    """GPUs that ours hold, and that others do. Of slices, too: a machine with those has no whole ones."""
-    return tuple(sum(one.get(whose, 0) for one in used.values()) for whose in ("ours", "others"))  # type: ignore[return-value]
+    """GPUs that ours hold, and that others do. Of slices, too: a machine with those has no whole ones. Where
+    parts are claimed, their cards count as held."""
+    counted = [one for resource, one in used.items() if not is_claimed(resource)]
+    return tuple(sum(one.get(whose, 0) for one in counted) for whose in ("ours", "others"))  # type: ignore[return-value]

@@ -21,9 +21,10 @@ class ClaimedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCard:
-    """A card that a driver offers whole and in parts.
+    """A card that a driver offers whole, and maybe in parts.
 
-    room: how many parts of each profile could still stand on it, if no other were placed.
+    room: how many parts of each profile could still stand on it, if no other were placed; empty: it is not
+    offered in parts.
     """
 
     machine: str
@@ -42,7 +43,7 @@ class DeviceClaims(Protocol):
     """
 
     def observe(self) -> tuple[ObservedCard, ...]:
-        """Return the cards that are offered in parts; none where the cluster has no such driver."""
+        """Return the cards that are offered so; none where the cluster has no such driver."""
 
     def put_template(self, name: str, profile: str, *, uuid: str = "") -> None:
         """Let pods name this template of a claim for a part of that profile; `uuid`: of that card alone."""

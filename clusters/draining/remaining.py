@@ -71,19 +71,12 @@ def remaining(node: Node, gpus_of_pods: Iterable[Mapping[str, int] | int]) -> Re
     wanted = [one for one in asked if sum(one.values())]
     return Remaining(
         gpu_type=own.gpu_type if own else "",
-        free=sum(sum(free_of(room).values()) for room in others),
+        free=sum(sum(room.free.values()) for room in others),
         wanted=sum(sum(one.values()) for one in wanted),
         pods=len(wanted),
         placed=placed(others, wanted),
         is_stale=seen.is_stale,
     )
-
-
-def free_of(room: MachineCapacity) -> dict[str, int]:
-    return {
-        resource: max(0, count - sum(room.used.get(resource, {}).values()))
-        for resource, count in room.allocatable.items()
-    }
 
 
 def placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> int:
@@ -95,7 +88,7 @@ def placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) 
 
 def each_placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> list[bool]:
     """Return which of the pods find a machine in this order; one without GPUs finds any."""
-    free = [free_of(room) for room in rooms]
+    free = [room.free for room in rooms]
     found = []
     for pod in pods:
         fitting = [one for one in free if all(one.get(name, 0) >= wants for name, wants in pod.items())]

@@ -98,7 +98,7 @@ class Occupancy(models.Model):
     pending = models.JSONField(default=list)
     """`{namespace, name, deployment, gpus, why}` of pods that wait for a machine, those with GPUs first."""
     devices = models.JSONField(null=True)
-    """By machine's name: cards that pods claim in parts (DRA), as `reconcilers.occupancy` writes them."""
+    """By machine's name: cards that pods claim (DRA), as `reconcilers.occupancy` writes them."""
     pending_count = models.PositiveIntegerField(default=0)
     seen_at = models.DateTimeField(null=True)
     """None: never yet."""

@@ -94,7 +94,7 @@ def alone(machines: int) -> None:
     for name, work in (
         ("checks", backend.checks),
         ("first look", look),
-        ("pods", lambda: counts_of(backend.pods().pods)),
+        ("pods", lambda: counts_of(backend.pods().pods, {})),
     ):
         Path("/proc/self/clear_refs").write_text(RESET_PEAK)
         work()

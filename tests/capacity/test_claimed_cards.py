@@ -12,6 +12,8 @@ from capacity.ledger import ledger_of
 from capacity.models import CardLayout
 from capacity.reconcilers import CardLayoutReconciler
 from clusters.backends.placement import Resources
+from clusters.candidates import candidates
+from clusters.machine_facts import machine_facts
 from clusters.models import Cluster, Drain, Node
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.drains import DrainReconciler
@@ -225,3 +227,41 @@ def test_people_plan_claims_on_the_page(claimed: Claimed) -> None:
     claimed.pass_(6)
     assert CardLayout.objects.get().state == "applied"
     assert f"bert-pool-{claimed.pool.pk}-0" in claimed.templates()
+
+
+def test_clusters_and_machines_count_cards_that_are_claimed(claimed: Claimed) -> None:
+    """As the driver publishes them: whole ones are free while nobody has a part, each profile as it fits."""
+    ada = api(person("ada", vision="operator"))
+
+    def counted() -> dict[str, tuple[int, int, int]]:
+        types = ada.get("clusters/far/capacity/").json()["types"]
+        return {one["gpu_type"]: (one["total"], one["ours"], one["free"]) for one in types}
+
+    claimed.count()
+    assert counted()["NVIDIA H100 80GB HBM3"] == (2, 0, 2)
+    assert counted()["NVIDIA H100 80GB HBM3 MIG 3g.40gb"] == (4, 0, 4)
+
+    claimed.serve("mig.nvidia.com/3g.40gb")
+    claimed.serve("nvidia.com/gpu", name="code-v1")
+    claimed.count()
+    assert counted()["NVIDIA H100 80GB HBM3"] == (2, 2, 0)
+    assert counted()["NVIDIA H100 80GB HBM3 MIG 3g.40gb"] == (2, 1, 1)
+    (machine,) = machine_facts(SYSTEM).values()
+    assert (machine.short_type, machine.gpus, machine.used, machine.free) == ("H100 80GB HBM3", 2, 2, 0)
+    (offered,) = candidates(claimed.pool.team)
+    assert {one.resource: one.free for one in offered.gpus}["mig.nvidia.com/3g.40gb"] == 1
+
+
+def test_cards_that_a_driver_offers_whole_alone_are_counted(claimed: Claimed) -> None:
+    for one in mig_slices("gpu-0", cards=2):
+        devices = [device for device in one["spec"].pop("devices", []) if "-mig-" not in device["name"]]
+        for device in devices:
+            device.pop("consumesCounters")
+        one["spec"] |= {"devices": devices, "pool": {**one["spec"]["pool"], "generation": 2}}
+        one["spec"].pop("sharedCounters", None)
+        one["metadata"]["name"] += "-whole"
+        claimed.rig.server.make("resourceslices.resource.k8s.io", one)
+    claimed.count()
+    types = api(person("ada", vision="operator")).get("clusters/far/capacity/").json()["types"]
+    assert [(one["resource"], one["total"], one["free"]) for one in types] == [("nvidia.com/gpu", 2, 2)]
+    assert claimed.free() == 2

@@ -1,4 +1,4 @@
-"""Cards that NVIDIA's DRA driver offers whole and in MIG instances (resource.k8s.io/v1).
+"""Cards that NVIDIA's DRA driver offers whole, and maybe in MIG instances (resource.k8s.io/v1).
 
 A driver publishes each instance that a card could have as a device which consumes counters of the card, and
 makes the instance when a pod's claim was allocated to it. Names are those of the driver
@@ -130,7 +130,7 @@ def _devices(documents: Iterable[Object], pool: str, machine: str) -> Iterator[_
     for one in documents:
         said = {name: next(iter(value.values()), "") for name, value in (one.get("attributes") or {}).items()}
         kind = said.get("type")
-        if kind not in ("gpu", "mig") or not one.get("consumesCounters"):
+        if kind not in ("gpu", "mig") or (kind == "mig" and not one.get("consumesCounters")):
             continue
         memory = ((one.get("capacity") or {}).get("memory") or {}).get("value", 0)
         yield _Device(
@@ -142,7 +142,7 @@ def _devices(documents: Iterable[Object], pool: str, machine: str) -> Iterator[_
             product=str(said.get("productName", "")),
             memory_mib=int(amount(memory)) // MIB,
             counters=dict(
-                _counted((each["counterSet"], each["counters"]) for each in one["consumesCounters"])
+                _counted((each["counterSet"], each["counters"]) for each in one.get("consumesCounters") or ())
             ),
         )
 
@@ -181,8 +181,8 @@ def _cards(slices: list[_Slice], held: list[tuple[str, str, ClaimedPart]]) -> It
             cards.setdefault(device.card, []).append(device)
     for (pool, uuid), devices in sorted(cards.items()):
         whole = next((one for one in devices if not one.profile), None)
-        if whole is None or len(devices) == 1:
-            continue  # a card that is not offered in parts
+        if whole is None:
+            continue  # somebody has divided it for good
         left = dict(by_pool.get(pool, {}))
         parts = []
         for device in devices:
