@@ -1,5 +1,6 @@
 """What people fill in about a freeze window. Fields only: services decide."""
 
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -38,6 +39,15 @@ class StopForm(FreezeOwnerForm):
     )
 
 
+class WallTimeField(forms.DateTimeField):
+    """A time by the clock of a zone that another field names, and so without one."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(UTC):
+            given = super().to_python(value)
+        return given.replace(tzinfo=None) if given else None
+
+
 class FreezeForm(FreezeOwnerForm):
     right = Right.FREEZES_WRITE
     name = forms.CharField(max_length=100, label=_("Name"))
@@ -62,9 +72,9 @@ class FreezeForm(FreezeOwnerForm):
     )
     effect = forms.ChoiceField(choices=FreezeEffect.choices, label=_("Effect"))
     zone = forms.ChoiceField(label=_("Time zone"), help_text=_("By its clock each time begins and ends."))
-    starts_at = forms.DateTimeField(
+    starts_at = WallTimeField(
         label=_("Starts"),
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "data-wall": True}),
         help_text=_("By the clock of this time zone."),
     )
     hours = forms.FloatField(
@@ -98,7 +108,6 @@ class FreezeForm(FreezeOwnerForm):
     def columns(self) -> dict[str, Any]:
         """Return the arguments of the service."""
         given = dict(self.cleaned_data)
-        wall = timezone.make_naive(given["starts_at"])
-        given["starts_at"] = wall.replace(tzinfo=ZoneInfo(given["zone"]))
+        given["starts_at"] = given["starts_at"].replace(tzinfo=ZoneInfo(given["zone"]))
         given["minutes"] = round(given.pop("hours") * 60)
         return given

@@ -11,6 +11,7 @@ from accounts.resource_pages import NewTeamRowForm, ResourceColumn, ResourceVerb
 from accounts.states import Right, TokenState
 from common.pages.answers import page
 from common.pages.fields import LinesField, lines_input
+from common.pages.forms import MomentInput
 from gateway.client_access import KEY_HEADER
 from gateway.filters import ClientKeyFilter
 from gateway.models import ClientKey
@@ -41,7 +42,7 @@ class NewClientKeyForm(NewTeamRowForm):
     expires_at = forms.DateTimeField(
         required=False,
         label=gettext_lazy("Expires"),
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        widget=MomentInput,
         help_text=gettext_lazy("Empty: never."),
     )
     field_order = ("name", "team", "services", "requests_per_minute", "tokens_per_minute", "expires_at")

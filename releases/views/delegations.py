@@ -18,7 +18,7 @@ from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
-from common.pages.forms import blame, reason_of
+from common.pages.forms import MomentInput, blame, reason_of
 from releases.models import ApprovalDelegation
 from releases.services.delegation import delegate_approvals, end_delegation
 
@@ -36,7 +36,7 @@ class DelegationForm(forms.Form):
     ends_at = forms.DateTimeField(
         label=gettext_lazy("Until"),
         required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        widget=MomentInput,
         help_text=gettext_lazy("Empty: until you end it."),
     )
     reason = forms.CharField(max_length=MAX_REASON, required=False, label=gettext_lazy("Reason"))

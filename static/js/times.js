@@ -26,9 +26,10 @@ function localFields(root) {
   }
 }
 
+// A time by the clock of a zone that the form itself names (`data-wall`) goes as it was typed.
 function sendExact({ target, formData }) {
   if (timeZone) return;
-  for (const { name, value } of target.querySelectorAll("input[type=datetime-local]")) {
+  for (const { name, value } of target.querySelectorAll("input[type=datetime-local]:not([data-wall])")) {
     if (value) formData.set(name, new Date(value).toISOString());
   }
 }

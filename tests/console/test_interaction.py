@@ -332,6 +332,24 @@ def test_a_time_that_one_gives_is_of_the_zone_of_the_browser(tab: Tab) -> None:
     assert tab.page.get_by_label("Since").input_value() == "2026-03-03T14:00"
 
 
+def test_a_freeze_begins_by_the_clock_of_its_own_zone_and_a_fault_keeps_what_was_typed(tab: Tab) -> None:
+    zone = {"timezoneId": "Asia/Shanghai"}
+    tab.page.context.new_cdp_session(tab.page).send("Emulation.setTimezoneOverride", zone)
+    tab.open("/releases/freezes/+new/")
+    for label, typed in (("Name", "Feast"), ("Starts", "2030-01-01T18:00"), ("Hours", "2")):
+        tab.page.get_by_label(label).fill(typed)
+    tab.page.get_by_label("Time zone").select_option("Europe/Paris")
+    tab.page.get_by_label("Recurrence").fill("now and then")
+    tab.page.get_by_role("button", name="Create").click()
+    expect(tab.page.locator(".field-error")).to_contain_text("RFC 5545")
+    assert tab.page.get_by_label("Starts").input_value() == "2030-01-01T18:00"
+    tab.page.get_by_label("Recurrence").fill("")
+    tab.page.get_by_role("button", name="Create").click()
+    tab.page.wait_for_url("**/releases/freezes/")
+    [made] = tab.page.evaluate("fetch('/api/v1/freezes/').then((answer) => answer.json())")["results"]
+    assert made["starts_at"] == "2030-01-01T17:00:00Z"
+
+
 def test_signing_in_leads_back_to_the_page_one_wanted(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab(signed_in=False)
     tab.open("/search/?q=llama")
