@@ -12,7 +12,7 @@ RIGHTS = (
     ),
     RightSpec(
         value="freezes.stop",
-        label=_("stop all releases, and let them continue"),
+        label=_("stop the line or end a stop"),
         group=_("Services and releases"),
         rank=92,
         roles=(Role.DEVELOPER, Role.APPROVER, Role.OPERATOR),

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accounts.models import User
@@ -37,12 +37,29 @@ def rules_of(release: Release, terms: ApprovalTerms) -> ApprovalRules:
     return ApprovalRules(policy, digest, max(terms.people, policy.people))
 
 
-def void_of(release: Release, given: Sequence[Approval], terms: ApprovalTerms) -> list[Approval]:
-    """Return the approvals that a change of the policy has made void; two queries where there are any."""
-    if not given:
-        return []
+@dataclass(frozen=True, slots=True)
+class ApprovalCount:
+    """Where an approval that a release waits for stands."""
+
+    people: int
+    """How many must approve."""
+    given: Sequence[Approval]
+    void: Sequence[Approval]
+    """Of a policy that has changed since."""
+
+    @property
+    def missing(self) -> int:
+        return max(self.people - len(self.given), 0)
+
+
+def count_of(release: Release, terms: ApprovalTerms, approvals: Iterable[Approval]) -> ApprovalCount:
+    """Count the approvals of the step at hand, oldest first; two queries."""
     rules = rules_of(release, terms)
-    return [one for one in given if not rules.counts(one)]
+    at_hand = sorted(
+        (one for one in approvals if one.step_index == release.step_index), key=lambda one: one.pk
+    )
+    void = [one for one in at_hand if not rules.counts(one)]
+    return ApprovalCount(rules.people, [one for one in at_hand if one not in void], void)
 
 
 def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | None:

@@ -19,7 +19,7 @@ from gateway import selectors as gateway
 from models_registry.facts.comparison import VersionComparison
 from models_registry.selectors import versions
 from releases import bake
-from releases.approving import acts_for, may_approve, void_of
+from releases.approving import ApprovalCount, acts_for, count_of, may_approve
 from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import JudgeVerdict
@@ -85,25 +85,23 @@ class ReleasePage:
         return waiting_for_what(self.release)
 
     @cached_property
+    def count(self) -> ApprovalCount | None:
+        """Return where the approval at hand stands; None: it waits for none."""
+        terms = self.plan.steps[self.release.step_index].approval
+        return count_of(self.release, terms, self.approvals) if terms and self.waiting else None
+
+    @property
     def word(self) -> Approval | None:
         """Return the last decision on the approval at hand, if enough people have decided."""
-        is_enough = self.waiting is not None and len(self.given) >= self.waiting.people
-        return self.given[-1] if is_enough else None
+        return self.count.given[-1] if self.count and not self.count.missing else None
 
-    @cached_property
-    def given(self) -> list[Approval]:
-        """Return what people have said on the approval at hand, and what counts."""
-        return [one for one in self._at_hand if one not in self.void]
+    @property
+    def given_by(self) -> list[str]:
+        return [one.who for one in self.count.given] if self.count else []
 
-    @cached_property
-    def void(self) -> list[Approval]:
-        """Return approvals at hand that a change of the release policy has made void."""
-        terms = self.plan.steps[self.release.step_index].approval
-        return void_of(self.release, self._at_hand, terms) if terms and self.waiting else []
-
-    @cached_property
-    def _at_hand(self) -> list[Approval]:
-        return [one for one in self.approvals if one.step_index == self.release.step_index]
+    @property
+    def void_by(self) -> list[str]:
+        return [one.who for one in self.count.void] if self.count else []
 
     @cached_property
     def acts_for(self) -> User | None:
@@ -133,7 +131,7 @@ class ReleasePage:
     @cached_property
     def has_approved(self) -> bool:
         """Whether this person has approved, and others must, too."""
-        return any(one.by_id == self._actor.user_id for one in self.given)
+        return self.count is not None and any(one.by_id == self._actor.user_id for one in self.count.given)
 
     @cached_property
     def frozen(self) -> ActiveFreeze | None:
@@ -148,7 +146,7 @@ class ReleasePage:
     def decisions(self) -> list[actions.ReleaseAction]:
         if self.word or self.has_approved:
             return []
-        others = self.waiting.people - len(self.given) - 1 if self.waiting else 0
+        others = self.count.missing - 1 if self.count else 0
         return actions.decisions(self.release, self.plan, self._actor, others=others)
 
     @cached_property

@@ -33,6 +33,7 @@ from common.reconcile import kernel
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
 from models_registry.references import VersionReferences
+from releases.approving import ApprovalCount, count_of
 from releases.errors import UnknownDeployment
 from releases.judge.evidence import JudgeEvidence
 from releases.judge.threshold import StableTraffic, StoredThreshold, Threshold, is_unusable, threshold
@@ -58,8 +59,6 @@ class WaitingFor:
     since: datetime | None
     until: datetime | None
     why: str
-    people: int = 1
-    """How many must approve."""
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
@@ -111,25 +110,30 @@ def durations_by_outcome(
 
 def waiting_for(actor: Actor) -> QuerySet[Release]:
     """Releases whose approval this actor may give."""
-    approved = Approval.objects.filter(release=OuterRef("pk"), step_index=OuterRef("step_index"))
+    approved = Approval.objects.filter(
+        release=OuterRef("pk"), step_index=OuterRef("step_index"), by=actor.user_id
+    )
     delegated = ApprovalDelegation.objects.in_force(kernel.clock()).filter(delegate=actor.user_id)
     may_approve = Q(team__in=teams_where(actor, Right.RELEASES_APPROVE)) | Q(
         team__in=delegated.values("team")
     )
-    return in_motion(actor).filter(
-        ~Exists(approved.filter(by=actor.user_id)),
-        may_approve,
-        state=ReleaseState.WAITING_APPROVAL,
-        halt="",
-    )
+    rows = in_motion(actor).filter(may_approve, state=ReleaseState.WAITING_APPROVAL, halt="")
+    mine = rows.filter(Exists(approved)).prefetch_related("approvals")
+    return rows.exclude(pk__in=[one.pk for one in mine if _counts(one, actor)])
 
 
-def approvals_at_hand(release: Release) -> list[Approval]:
-    """Return what people have said on the step that the release is at, oldest first."""
-    return sorted(
-        (one for one in release.approvals.all() if one.step_index == release.step_index),
-        key=lambda one: one.pk,
-    )
+def _counts(release: Release, actor: Actor) -> bool:
+    """Whether what the actor approved still counts."""
+    count = count_at_hand(release)
+    return count is not None and any(one.by_id == actor.user_id for one in count.given)
+
+
+def count_at_hand(release: Release) -> ApprovalCount | None:
+    """Return where the approval stands that the release waits for; None: it waits for none."""
+    if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
+        return None
+    terms = plan_of(release).steps[release.step_index].approval
+    return count_of(release, terms, release.approvals.all()) if terms else None
 
 
 def waiting_for_what(release: Release) -> WaitingFor | None:
@@ -160,7 +164,6 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         since=since,
         until=since + timedelta(seconds=step.timeout_seconds) + held_for(release) if ends and since else None,
         why=_("The plan requires an approval before all traffic goes to the new version."),
-        people=step.people,
     )
 
 

@@ -8,7 +8,7 @@ from allauth.account.authentication import get_authentication_records
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
@@ -110,12 +110,19 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
     more = {"signed_in_at": signed_in_at(request)} if wish == "approve" else {}
     answer = service(release, actor=actor, reason=reason, **more)
     other = answer.pk if wish == "rollback" and answer.pk != pk else None
-    return done(request, words.format(pk=pk), to=f"/releases/{other}/" if other else None)
+    told = words.format(pk=pk)
+    if wish == "approve" and (count := ReleasePage(_release(actor, pk), actor).count) and count.missing:
+        told = ngettext(
+            "Approved: %(people)s more person must approve.",
+            "Approved: %(people)s more people must approve.",
+            count.missing,
+        ) % {"people": count.missing}
+    return done(request, told, to=f"/releases/{other}/" if other else None)
 
 
 def signed_in_at(request: HttpRequest) -> datetime | None:
     """Return the last sign-in of this session; None: not known."""
-    times = [one["at"] for one in get_authentication_records(request) if "at" in one]
+    times = [one["at"] for one in get_authentication_records(request, request.user) if "at" in one]
     return datetime.fromtimestamp(max(times), UTC) if times else None
 
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 
 from accounts import actors
 from accounts.models import Membership, User, WebhookEvent
@@ -82,6 +84,9 @@ def test_an_approval_is_void_once_the_policy_demands_more(waiting: Scene) -> Non
     assert waiting.state() == S.WAITING_APPROVAL
     page = client_of(User.objects.get(username="bo")).get(f"/releases/{waiting.release.pk}/").content.decode()
     assert "1 approval is void" in page
+    assert waiting_for(waiting.approver).exists()
+    told = api(User.objects.get(username="bo")).get(f"releases/{waiting.release.pk}/").json()
+    assert told["waiting_for"]["people"] == 2
     approve(waiting.release, actor=waiting.approver, reason="Still.")
     with pytest.raises(NotWaiting):
         approve(waiting.release, actor=waiting.approver, reason="Twice.")
@@ -106,6 +111,25 @@ def test_a_protected_service_is_approved_after_a_fresh_sign_in_alone(waiting: Sc
         with pytest.raises(SignInTooOld):
             approve(waiting.release, actor=waiting.approver, reason="Yes.", signed_in_at=signed_in_at)
     approve(waiting.release, actor=waiting.approver, reason="Yes.", signed_in_at=now - timedelta(minutes=4))
+
+
+def test_whoever_has_just_signed_in_approves_on_the_page(waiting: Scene) -> None:
+    set_team_policy(
+        actor=SYSTEM, team=waiting.team, policy={"approval": "anyone", "fresh_sign_in": True, "people": 2}
+    )
+    person = User.objects.get(username="bo")
+    person.set_password("a long enough one")
+    person.save()
+    browser, address = Client(), f"/releases/{waiting.release.pk}/approve/"
+    browser.post("/accounts/login/", {"login": "bo", "password": "a long enough one"})
+    waiting.clock.at = timezone.now() + timedelta(minutes=6)
+    browser.post(address, {"reason": "Yes."})
+    assert not waiting.release.approvals.exists()
+    waiting.clock.at = timezone.now()
+    answer = browser.post(address, {"reason": "Yes."}, follow=True)
+    assert "1 more person must approve" in answer.content.decode()
+    page = browser.get(f"/releases/{waiting.release.pk}/").content.decode()
+    assert "1 of 2 people have approved: bo." in page
 
 
 def test_webhooks_are_warned_once_before_the_deadline(waiting: Scene, settings) -> None:

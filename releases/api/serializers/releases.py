@@ -1,5 +1,6 @@
 """What releases look like over REST."""
 
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -17,7 +18,7 @@ from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.clock import StepClock, clock_of
 from releases.selectors import releases as release_selectors
 from releases.selectors.plans import shortfalls_of
-from releases.selectors.releases import page_of, threshold_of, verdict_of, waiting_for_what
+from releases.selectors.releases import count_at_hand, page_of, threshold_of, verdict_of, waiting_for_what
 from releases.states import ApprovalDecision, ReleaseState, StepState
 
 
@@ -280,16 +281,11 @@ class ReleaseSerializer(ReleaseRowSerializer):
 
     @extend_schema_field(WaitingForSerializer(allow_null=True))
     def get_waiting_for(self, release: Release) -> Any:
-        waiting = waiting_for_what(release)
-        if waiting is None or (waiting.kind == "approval" and _is_answered(release)):
+        waiting, count = waiting_for_what(release), count_at_hand(release)
+        # Enough people have approved; the release has not yet gone on.
+        if waiting is None or (count is not None and not count.missing):
             return None
-        return WaitingForSerializer(waiting).data
-
-
-def _is_answered(release: Release) -> bool:
-    """Enough people have spoken on the present step; the release has not yet gone on."""
-    waiting = release_selectors.waiting_for_what(release)
-    return waiting is not None and len(release_selectors.approvals_at_hand(release)) >= waiting.people
+        return WaitingForSerializer({**asdict(waiting), "people": count.people if count else 1}).data
 
 
 @example(examples.NEW_RELEASE)
