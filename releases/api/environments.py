@@ -88,7 +88,7 @@ class StageSerializer(serializers.Serializer[Any]):
         help_text="null: it is not, or no end is known.",
     )
     refusal = serializers.CharField(
-        source="stage.refusal", help_text="Why the last automatic promotion did not start."
+        help_text="Why what is ahead was not promoted automatically; empty: nothing is, or it was."
     )
 
     @extend_schema_field(serializers.CharField(allow_null=True))

@@ -39,6 +39,11 @@ class StageView:
     """Its version never served in a stage before it."""
 
     @property
+    def refusal(self) -> str:
+        """Return why what is ahead was not promoted by itself; empty: nothing is ahead, or it was."""
+        return self.stage.refusal if self.next_version else ""
+
+    @property
     def next_version(self) -> Version | None:
         """Return what a promotion brings; None: nothing is ahead."""
         served = self.upstream.service.stable_version if self.upstream else None

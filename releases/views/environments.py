@@ -71,10 +71,13 @@ def _stage(line: str) -> dict[str, Any]:
 class ServiceCopyForm(forms.Form):
     name = forms.CharField(max_length=50, label=gettext_lazy("Name"))
     cluster = forms.ModelChoiceField(
-        Cluster.objects.filter(removed_at=None).order_by("name"),
-        to_field_name="name",
-        label=gettext_lazy("Cluster"),
+        Cluster.objects.none(), to_field_name="name", label=gettext_lazy("Cluster"), empty_label=None
     )
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field: Any = self.fields["cluster"]
+        field.queryset = Cluster.objects.for_actor(actor).order_by("name")
 
 
 @require_safe
@@ -175,7 +178,11 @@ def copy(request: HttpRequest, name: str) -> HttpResponse:
     """Copy a service with its settings to another cluster."""
     actor = of_request(request)
     service = visible_service(actor, name)
-    form = ServiceCopyForm(request.POST if request.method == "POST" else None)
+    form = ServiceCopyForm(
+        request.POST if request.method == "POST" else None,
+        actor=actor,
+        initial={"cluster": service.cluster.name},
+    )
     if form.is_bound and form.is_valid():
         try:
             made = services.copy_service(service, actor=actor, **form.cleaned_data)

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from accounts import actors
-from accounts.models import Membership, User
+from accounts.models import Membership, Team, User
 from accounts.states import Role
+from clusters.models import Cluster
 from common.errors import Invalid, NotAllowed
 from freezes.errors import Frozen
 from freezes.services import create_freeze
@@ -70,6 +71,11 @@ def test_an_automatic_stage_follows_up_to_its_plans_approval_and_keeps_why_it_do
     promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
     assert "is being released" in EnvironmentStage.objects.get(name="production").refusal
     promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.ROLLED_BACK))
+    graph = EnvironmentGraph.objects.get()
+    assert "is being released" in stages_of(graph)[1].refusal
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    assert stages_of(graph)[1].refusal == ""
 
 
 def test_a_graph_that_makes_no_sense_is_refused_with_every_fault(scene: Scene) -> None:
@@ -105,6 +111,17 @@ def test_a_copy_has_the_settings_and_the_version_of_the_first(scene: Scene) -> N
     made = copy_service(scene.service, name="elsewhere", cluster=scene.cluster, actor=scene.requester)
     assert (made.engine, made.replicas, made.plan_name) == ("echo", 2, "swift")
     assert Release.objects.get(service=made).version == scene.v1
+
+
+def test_the_page_of_a_copy_offers_the_clusters_that_one_may_see_and_that_of_the_service(
+    scene: Scene,
+) -> None:
+    Cluster.objects.create(name="hidden", kind=scene.cluster.kind, team=Team.objects.create(name="others"))
+    person = User.objects.get(username="ada")
+    address = f"/services/{scene.name}/copy/"
+    field = client_of(person).get(address).context["form"]["cluster"]
+    assert [name for name, _label in field.field.choices] == [scene.cluster.name]
+    assert field.initial == scene.cluster.name
 
 
 def test_stages_are_changed_on_the_page_as_it_shows_them(scene: Scene) -> None:
