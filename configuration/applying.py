@@ -19,6 +19,7 @@ from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
 from common import clock
+from common.api.json import dumps
 from common.api.problems import BODY
 from common.configuration import kinds
 from common.errors import NotAllowed
@@ -36,6 +37,27 @@ class FieldChange:
     field: str
     before: Any
     after: Any
+
+    @property
+    def parts(self) -> "list[FieldChange]":
+        """Return what differs within objects, as `policy.approval`; else the change itself."""
+        before, after = self.before, self.after
+        if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+            return [self]
+        inner = [
+            FieldChange(f"{self.field}.{key}", before.get(key), after.get(key))
+            for key in {**before, **after}
+            if before.get(key) != after.get(key)
+        ]
+        return [part for one in inner for part in one.parts]
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The values as a page says them."""
+        before, after = (
+            one if isinstance(one, str) else dumps(one).decode() for one in (self.before, self.after)
+        )
+        return before, after
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +159,7 @@ class FileSet:
         ]
         self._record(wanted, last, after.row)
         action = AppliedAction.CHANGED if changes else AppliedAction.UNCHANGED
-        return AppliedChange(**told, action=action, changes=changes, drift=drift)
+        return AppliedChange(**told, action=action, changes=_parts(changes), drift=_parts(drift))
 
     def _made(self, routes: KindRoutes, wanted: WantedDocument) -> RestObject:
         if fields := routes.fields("create"):
@@ -231,7 +253,11 @@ def drift_of(row: AppliedDocument, request: HttpRequest) -> list[FieldChange] | 
     """Return what people changed since the document was applied; None: the object is gone, or hidden."""
     kind = kinds().get(row.kind)
     present = KindRoutes(kind, request).found(row.name, row.owner) if kind else None
-    return None if present is None else _drift(row, present.row)
+    return None if present is None else _parts(_drift(row, present.row))
+
+
+def _parts(changes: Sequence[FieldChange]) -> list[FieldChange]:
+    return [part for one in changes for part in one.parts]
 
 
 def _drift(last: AppliedDocument | None, row: Mapping[str, Any]) -> list[FieldChange]:
@@ -249,9 +275,10 @@ def _refuse_drift(drift: Sequence[FieldChange], wanted: WantedDocument, present:
         'People changed it since, to "%(now)s". Take that into the file, or undo it with `overwrite`.'
     )
     faults = {
-        f"spec.{one.field}": [sentence % {"now": one.after}]
+        f"spec.{part.field}": [sentence % {"now": part.words[1]}]
         for one in drift
         if wanted.spec.get(one.field) != present.row[one.field]
+        for part in one.parts
     }
     if faults:
         raise ConfigurationRefused(fields=faults)

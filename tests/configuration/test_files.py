@@ -199,11 +199,14 @@ def test_removals_by_the_command_are_confirmed(ada: Api, terminal: Terminal, tmp
 
 
 def test_the_page_shows_what_people_changed_and_lets_them_manage_it_again(ada: Api) -> None:
-    applied(ada, [PLAN, SERVICE])
+    applied(ada, [PLAN, SERVICE, POLICY])
     ada.patch("services/chat/", {"replicas": 6})
+    stricter = {"policy": {"plans": ["brief"], "judge": True}, "reason": "An outage."}
+    assert ada.put("release-policies/vision/", stricter).status_code == 200
     browser = client_of(User.objects.get(username="ada"))
     shown = browser.get("/settings/configuration/").content.decode()
     assert "<code>replicas</code>: 2" in shown
+    assert "<code>policy.judge</code>: false → <strong>true" in shown
     pk = AppliedDocument.objects.get(kind="service").pk
     browser.post(f"/settings/configuration/{pk}/forget/", {"reason": ""})
     assert not AppliedDocument.objects.filter(kind="service").exists()
