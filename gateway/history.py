@@ -182,7 +182,7 @@ class ServiceAnswers:
 def answers_of_all(readings: Sequence[tuple[datetime, Counts]]) -> list[ServiceAnswers]:
     """Between each two neighbours of `readings`, oldest first, however far apart.
 
-    What was counted across a start of the gateway is not known, and left out.
+    Of an interval in which the gateway started again, what it has counted since then.
     """
     found = []
     for (began_at, before), (at, after) in pairwise(readings):
@@ -192,6 +192,8 @@ def answers_of_all(readings: Sequence[tuple[datetime, Counts]]) -> list[ServiceA
         below = dict.fromkeys(BOUNDS, 0)
         for name, counts in after.items():
             known = before.get(name)
+            if known and known.epoch != counts.epoch and counts.since >= began_at:
+                known = None
             if known and (known.epoch != counts.epoch or known.requests > counts.requests):
                 continue
             requests += counts.requests - (known.requests if known else 0)

@@ -2,17 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from gateway.history import answers_of_all, minute_of, unpacked
-from gateway.latency import quantile_ms, total
+from gateway.history import Counts, ServiceAnswers, answers_of_all, minute_of, unpacked
+from gateway.latency import Histogram, quantile_ms, total
 from gateway.models import TrafficReading
-from gateway.traffic import TargetCounts
 
 LATELY_MINUTES = 10
-BEFORE_MINUTES = 23 * 60
+BEFORE_HOURS = 23
 """Readings of the last day have rows of their own."""
 LOOKED_MINUTES = 3
 """A reading is a minute apart from the next; some are missing."""
@@ -20,6 +19,9 @@ LEAST_REQUESTS = 100
 SLOWER_TIMES = 2.0
 LEAST_MS = 100.0
 """What is quicker all the same troubles nobody."""
+
+Readings = Mapping[str, Sequence[tuple[datetime, Counts]]]
+"""By service, oldest first."""
 
 
 class SlowService(NamedTuple):
@@ -29,22 +31,64 @@ class SlowService(NamedTuple):
 
 
 def slow_services(now: datetime) -> Iterator[SlowService]:
-    """Yield services whose p95 of the last ten minutes is twice that of the day before, by one query."""
+    """Yield services whose p95 of the last ten minutes is twice that of the day before.
+
+    One query; a second one for services whose counts began anew within the day, or were not read for a while:
+    of those it compares what is known of each hour.
+    """
+    yet_unknown = set()
+    for service, readings in _readings(now, hours=(BEFORE_HOURS,)).items():
+        if _is_whole(readings):
+            yield from _slower(service, answers_of_all(readings))
+        else:
+            yet_unknown.add(service)
+    if yet_unknown:
+        hours = range(BEFORE_HOURS, 0, -1)
+        for service, readings in _readings(now, hours=hours, services=yet_unknown).items():
+            yield from _slower(service, answers_of_all(readings))
+
+
+def _readings(now: datetime, *, hours: Collection[int], services: Collection[str] | None = None) -> Readings:
+    """Return the readings of so many hours ago, of ten minutes ago and of now, as far as there are some."""
     last = minute_of(now)
-    edges = (BEFORE_MINUTES, LATELY_MINUTES, 0)
-    wanted = {last - edge - late for edge in edges for late in range(LOOKED_MINUTES)}
-    rows = TrafficReading.objects.filter(route__removed_at=None, minute__in=wanted).order_by("minute")
-    found: dict[str, dict[int, tuple[datetime, Mapping[str, TargetCounts]]]] = defaultdict(dict)
+    edges = (*(60 * hour for hour in hours), LATELY_MINUTES, 0)
+    edge_of = {last - edge - late: edge for edge in edges for late in range(LOOKED_MINUTES)}
+    rows = TrafficReading.objects.filter(route__removed_at=None, minute__in=edge_of).order_by("minute")
+    if services is not None:
+        rows = rows.filter(route__service__in=services)
+    found: dict[str, dict[int, tuple[datetime, Counts]]] = defaultdict(dict)
     for service, minute, at, counts in rows.values_list("route__service", "minute", "at", "counts"):
-        edge = next(edge for edge in edges if 0 <= last - edge - minute < LOOKED_MINUTES)
-        found[service][edge] = at, unpacked(counts)
-    for service, readings in found.items():
-        if len(readings) < len(edges):
-            continue
-        before, lately = answers_of_all([readings[edge] for edge in edges])
-        if min(total(before.latency_ms), total(lately.latency_ms)) < LEAST_REQUESTS:
-            continue
-        usual = quantile_ms(before.latency_ms, 0.95) or math.inf
-        p95 = quantile_ms(lately.latency_ms, 0.95) or 0.0
-        if p95 >= max(LEAST_MS, SLOWER_TIMES * usual):
-            yield SlowService(service, p95, usual)
+        found[service][edge_of[minute]] = at, unpacked(counts)
+    # Without a reading of ten minutes ago and one of now nothing is known of what comes lately.
+    return {
+        service: list(by_edge.values())
+        for service, by_edge in found.items()
+        if {LATELY_MINUTES, 0} <= set(by_edge)
+    }
+
+
+def _is_whole(readings: Sequence[tuple[datetime, Counts]]) -> bool:
+    """Return whether there are three readings, of which the first two are of one start of the gateway."""
+    if len(readings) < 3:
+        return False
+    (_, first), (_, second), _ = readings
+    return all(counts.epoch == first[name].epoch for name, counts in second.items() if name in first)
+
+
+def _slower(service: str, intervals: Sequence[ServiceAnswers]) -> Iterator[SlowService]:
+    *day, lately = (one.latency_ms for one in intervals)
+    before = _sum(day)
+    if min(total(before), total(lately)) < LEAST_REQUESTS:
+        return
+    usual = quantile_ms(before, 0.95) or math.inf
+    p95 = quantile_ms(lately, 0.95) or 0.0
+    if p95 >= max(LEAST_MS, SLOWER_TIMES * usual):
+        yield SlowService(service, p95, usual)
+
+
+def _sum(histograms: Sequence[Histogram]) -> Histogram:
+    below: dict[float, int] = defaultdict(int)
+    for histogram in histograms:
+        for bound, count in histogram:
+            below[bound] += count
+    return tuple(below.items())

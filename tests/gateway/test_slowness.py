@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -31,12 +32,20 @@ def route() -> Route:
     )
 
 
-def reading(route: Route, minutes_ago: int, *, fast: int, slow: int, epoch: str = "1") -> None:
+def reading(
+    route: Route,
+    minutes_ago: int,
+    *,
+    fast: int,
+    slow: int,
+    epoch: str = "1",
+    up: timedelta = timedelta(days=3),
+) -> None:
     at = NOW - timedelta(minutes=minutes_ago)
     below = [(bound, fast * (bound >= FAST) + slow * (bound >= SLOW)) for bound in (*BOUNDS_MS, math.inf)]
     counts = TargetCounts(
         epoch=epoch,
-        since=NOW - timedelta(days=3),
+        since=NOW - up,
         routed=fast + slow,
         requests=fast + slow,
         errors=0,
@@ -77,3 +86,42 @@ def test_a_service_that_became_twice_as_slow_is_found_with_both_figures(route: R
 def test_others_are_not(route: Route, given: dict[str, int]) -> None:
     day(route, **given)
     assert not list(slow_services(NOW))
+
+
+RESTARTED = timedelta(hours=6)
+
+
+def day_with_a_restart(route: Route, *, slow_lately: int) -> None:
+    """9,000 quick answers before the gateway started again, and 50 since then."""
+    reading(route, 23 * 60, fast=0, slow=0)
+    reading(route, 7 * 60, fast=9_000, slow=90)
+    for hours_ago in (5, 1):
+        reading(route, hours_ago * 60, fast=40, slow=0, epoch="2", up=RESTARTED)
+    reading(route, 11, fast=50, slow=0, epoch="2", up=RESTARTED)
+    reading(route, 1, fast=150, slow=slow_lately, epoch="2", up=RESTARTED)
+
+
+def test_a_service_is_compared_with_the_hours_before_the_gateway_started_again(route: Route) -> None:
+    day_with_a_restart(route, slow_lately=60)
+    (found,) = slow_services(NOW)
+    assert found.usual_ms <= FAST < found.p95_ms
+
+
+def test_a_restart_of_the_gateway_alone_makes_no_service_slow(route: Route) -> None:
+    day_with_a_restart(route, slow_lately=2)
+    assert not list(slow_services(NOW))
+
+
+def test_what_was_answered_since_a_restart_of_minutes_ago_is_compared(route: Route) -> None:
+    reading(route, 23 * 60, fast=0, slow=0)
+    reading(route, 11, fast=9_000, slow=90)
+    reading(route, 1, fast=100, slow=60, epoch="2", up=timedelta(minutes=9))
+    assert list(slow_services(NOW))
+
+
+def test_services_whose_counts_went_on_all_day_take_one_query(
+    route: Route, django_assert_num_queries: Any
+) -> None:
+    day(route, slow_before=90, fast_lately=100, slow_lately=60)
+    with django_assert_num_queries(1):
+        assert list(slow_services(NOW))
