@@ -69,6 +69,7 @@ class HeatMapPage:
     """Number of the list's page on which the first one stands, from 1."""
     mark: str
     tone: str
+    by: MapGrouping = MapGrouping.GROUP
 
     @property
     def live_path(self) -> str:
@@ -90,7 +91,8 @@ class HeatMapPage:
 
     @property
     def url(self) -> str:
-        asked = {"cluster": self.cluster, "group": self.group, "sort": "name", "page": self.number}
+        by = self.by if self.by != MapGrouping.GROUP else ""
+        asked = {"cluster": self.cluster, "group": self.group, "sort": "name", "page": self.number, "by": by}
         return f"/fleet/?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
@@ -159,9 +161,9 @@ def maps_of(
             GroupMap(
                 _name_of(group, by),
                 len(nodes),
-                _cells(cluster.row.name, group, nodes, nodes)
+                _cells(cluster.row.name, group, nodes, nodes, by)
                 if by == MapGrouping.GROUP
-                else _cells(cluster.row.name, "", nodes, nodes_by_name),
+                else _cells(cluster.row.name, "", nodes, nodes_by_name, by),
             )
             for group in order
             if (nodes := by_group.get(group))
@@ -198,7 +200,11 @@ def _name_of(group: str, by: MapGrouping) -> str:
 
 
 def _cells(
-    cluster: str, group: str, nodes: Sequence[NodeSnapshot], listed_nodes: Sequence[NodeSnapshot]
+    cluster: str,
+    group: str,
+    nodes: Sequence[NodeSnapshot],
+    listed_nodes: Sequence[NodeSnapshot],
+    by: MapGrouping,
 ) -> Sequence[HeatMapCell | HeatMapPage]:
     """`listed_nodes`: those among which they stand in the list of machines."""
     if len(nodes) <= MOST_CELLS:
@@ -210,7 +216,7 @@ def _cells(
         number = places[some[0].row.pk] // MACHINES_ON_A_PAGE + 1
         worst = max((cell_of(one) for one in some), key=lambda cell: _TONES.index(cell.tone))
         mark = worst.mark if worst.tone else ""
-        found.append(HeatMapPage(some, cluster, group, number, mark, worst.tone))
+        found.append(HeatMapPage(some, cluster, group, number, mark, worst.tone, by))
     return found
 
 

@@ -46,12 +46,18 @@ class ListPage(Generic[R]):
 
     @property
     def is_filtered(self) -> bool:
-        return any(value for key, values in self.query.lists() if key not in (PAGE, SORT) for value in values)
+        return any(value for name in self._filter_names for value in self.query.getlist(name))
 
     @property
     def unfiltered_url(self) -> str:
         """All rows, in the present order."""
-        return f"?{SORT}={self.sort}" if SORT in self.query else "?"
+        return self.url(**dict.fromkeys((*self._filter_names, PAGE), ""))
+
+    @property
+    def _filter_names(self) -> Sequence[str]:
+        if self.filters is not None:
+            return list(self.filters.filters)
+        return [key for key in self.query if key not in (PAGE, SORT)]
 
     @property
     def has_previous(self) -> bool:

@@ -115,6 +115,16 @@ function moves(event) {
   targets[event.key]()?.focus();
 }
 
+// Filters change the address, and these links stand outside of what they load: a grouping keeps what the address says.
+function keepFilters() {
+  for (const link of document.querySelectorAll("[data-past] .spans > a")) {
+    const query = new URLSearchParams(location.search);
+    query.set("by", new URLSearchParams(link.search).get("by"));
+    query.delete("page");
+    link.search = query;
+  }
+}
+
 let timer = 0;
 document.addEventListener("input", (event) => {
   if (!event.target.matches("[data-past-url]")) return;
@@ -122,6 +132,7 @@ document.addEventListener("input", (event) => {
   timer = setTimeout(look, 80, event.target);
 });
 document.addEventListener("keydown", moves);
+document.addEventListener("htmx:pushedIntoHistory", keepFilters);
 document.addEventListener("focusin", ({ target }) => target.matches(".heat-map a.heat") && stopAt(target));
 document.addEventListener("htmx:beforeSwap", () => {
   focused = document.activeElement?.closest(".heat-map a.heat")?.getAttribute("href") ?? null;

@@ -59,7 +59,9 @@ def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
     assert found[0].live_path.split()[:2] == ["node.0.busy", "node.1.busy"]
     assert found[1].url == "/fleet/?cluster=prod&group=online&sort=name&page=2"
     by_service = cells(fleet(MOST_CELLS + 1), MapGrouping.SERVICE)
-    assert by_service[1].url == "/fleet/?cluster=prod&sort=name&page=2", "a service is no group of machines"
+    assert by_service[1].url == "/fleet/?cluster=prod&sort=name&page=2&by=service", (
+        "a service is no group of machines"
+    )
 
 
 def test_a_shared_cell_leads_to_the_page_of_its_machines(browser: Client, cluster: Cluster) -> None:
@@ -89,7 +91,7 @@ def test_machines_say_their_gpus_and_are_found_by_them(browser: Client, cluster:
     assert rows("?gpu=h100") == ["a"]
     assert rows("?zone=z2") == ["b"]
     assert rows("?sort=free")[:2] == ["a", "b"]
-    assert rows("?sort=-used")[:2] == ["a", "b"]
+    assert rows("?sort=-free")[:2] == ["b", "a"]
     assert rows("?sort=gpu") == ["a", "b", "c"]
     page = browser.get("/fleet/?gpu=h100").content.decode()
     for words in ("4 × H100", "570.1", "z1", "2 by other pods"):

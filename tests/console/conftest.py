@@ -112,9 +112,11 @@ def new_tab(profile: BrowserContext, server: ConsoleServer) -> Iterator[Callable
         page.route_web_socket("**/ws/live/", serve)
         return tab
 
-    yield make
+    tabs: list[Tab] = []
+    yield lambda **options: tabs.append(tab := make(**options)) or tab
     for page in profile.pages:
         page.close()
+    assert [said for tab in tabs for said in tab.complaints if "Content Security Policy" in said] == []
 
 
 @pytest.fixture
