@@ -44,7 +44,7 @@ BAD = (
 )
 GOOD = ("resolved", "ready", "ended", "recovered", "drained", "restored")
 OVER = ("resolved", "recovered", "ended", "drained", "restored", "resumed", "uncordoned")
-LABELS = ("service", "cluster", "version", "severity")
+LABELS = ("service", "cluster", "version", "severity", "team")
 
 
 def message_of(event: WebhookEvent, language: str) -> ChatMessage:
@@ -63,9 +63,11 @@ def message_of(event: WebhookEvent, language: str) -> ChatMessage:
                 ["slipway", event.type.partition(".")[0], *(str(one) for one in event.ids.values())]
             ),
             is_over=event.type.rpartition(".")[2] in OVER,
-            labels={name: str(document[name]) for name in LABELS if document.get(name)},
+            labels=_labels(event.type, document),
             at=datetime.fromisoformat(said["timestamp"]),
             link=_("Open in Slipway"),
+            has_end=event.type == "alert.firing",
+            is_from_outside=bool(document.get("is_from_outside")),
         )
 
 
@@ -80,6 +82,14 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{name}: {value}" for name, value in labels.items() if name not in document)
     for one in document.get("alerts", ())[:5]:
         yield "- " + ", ".join(f"{name}={value}" for name, value in one["labels"].items())
+
+
+def _labels(event_type: str, document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what tells it apart; of alerts their labels, by which an Alertmanager routes and silences."""
+    own = {name: str(document[name]) for name in LABELS if document.get(name)}
+    if event_type.startswith("alert."):
+        own |= {"alertname": document["name"], **document["labels"]}
+    return own
 
 
 def _tone(event_type: str, document: Mapping[str, Any]) -> Tone:

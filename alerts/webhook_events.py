@@ -19,6 +19,7 @@ def group_payload(ids: Ids) -> EventPayload | None:
     document: dict[str, Any] = {
         "name": group.check_name,
         "severity": group.severity,
+        "team": group.team.name if group.team else "",
         "labels": group.labels,
         "is_from_outside": check is None,
         "number": group.alerts.filter(state__in=OPEN).count(),

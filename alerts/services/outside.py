@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
@@ -27,13 +28,15 @@ HEARD_FOR = timedelta(hours=24)
 def take_alerts(alerts: Sequence[Mapping[str, Any]], *, actor: Actor, team: Team | None) -> int:
     """Raise or resolve what was sent; the team owns it (None: the installation). Returns how many were taken.
 
+    Our own alerts, which an Alertmanager that we send to sends back, are left out.
+
     Raises NotAllowed, InvalidAlerts.
     """
     require_for_owner(actor, Right.ALERTS_WRITE, team)
     if len(alerts) > MOST_AT_ONCE:
         raise InvalidAlerts(fields={"alerts": [_("Send at most 500 alerts at once.")]})
     now = clock.now()
-    read = [_read(alert, place, now) for place, alert in enumerate(alerts)]
+    read = [_read(alert, place, now) for place, alert in enumerate(alerts) if not _is_ours(alert)]
     with transaction.atomic():
         for name, labels, summary, ends_at in read:
             key = digest(name, {**labels, "team": str(team.pk if team else None), "source": SOURCE})
@@ -57,6 +60,10 @@ def take_alerts(alerts: Sequence[Mapping[str, Any]], *, actor: Actor, team: Team
                 )
         settle_states()
     return len(read)
+
+
+def _is_ours(alert: Mapping[str, Any]) -> bool:
+    return str(alert.get("generatorURL", "")).startswith(f"{settings.SLIPWAY_PUBLIC_URL}/alerts/")
 
 
 def _read(alert: Mapping[str, Any], place: int, now: datetime) -> tuple[str, dict[str, str], str, datetime]:

@@ -5,13 +5,14 @@ An event becomes a `ChatMessage` in the language of its reader, and that the JSO
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import orjson
 
 Tone = Literal["good", "warn", "bad", "idle"]
 LONGEST_TEXT = 3_000
+LONGEST_ALERT = timedelta(days=30)
 COLOURS = {"good": "2eb67d", "warn": "ecb22e", "bad": "e01e5a", "idle": "8a8a8a"}
 SEVERITIES = {"good": "info", "idle": "info", "warn": "warning", "bad": "critical"}
 
@@ -31,6 +32,10 @@ class ChatMessage:
     at: datetime
     link: str
     """Text of the link, in the reader's language."""
+    has_end: bool = False
+    """Another message will tell that it is over."""
+    is_from_outside: bool = False
+    """An Alertmanager has sent it to us."""
 
     @property
     def text(self) -> str:
@@ -112,7 +117,12 @@ def _teams(message: ChatMessage) -> Any:
 
 
 def _alertmanager(message: ChatMessage) -> Any:
-    """A list of one alert, as `POST /api/v2/alerts` of an Alertmanager takes it."""
+    """A list of one alert, as `POST /api/v2/alerts` of an Alertmanager takes it; of its own alerts, none.
+
+    It takes an alert that names no end, and is not sent again within its `resolve_timeout`, for resolved.
+    """
+    if message.is_from_outside:
+        return []
     labels = {"alertname": message.key, "severity": SEVERITIES[message.tone], **message.labels}
     found: dict[str, Any] = {
         "labels": labels,
@@ -122,6 +132,8 @@ def _alertmanager(message: ChatMessage) -> Any:
     }
     if message.is_over:
         found["endsAt"] = message.at.isoformat()
+    elif message.has_end:
+        found["endsAt"] = (message.at + LONGEST_ALERT).isoformat()
     return [found]
 
 

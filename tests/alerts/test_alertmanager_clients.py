@@ -1,16 +1,23 @@
-"""Clients of Alertmanager's API v2 against our alerts: `amtool`, and Prometheus that sends its own."""
+"""Clients of Alertmanager's API v2 against our alerts: `amtool`, Prometheus; and ours, as one takes them."""
 
 import shutil
 import subprocess
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from django.utils import timezone
 
+from accounts.messages import message_of
+from accounts.models import WebhookEvent
 from alerts.models import AlertSilence, RaisedAlert
+from alerts.services.evaluation import begin_alert
 from alerts.services.outside import take_alerts
+from alerts.webhook_events import group_payload
+from common.webhooks.formats import body_of
 from tests.cast import SYSTEM, person, team, token_of
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -79,3 +86,39 @@ def test_prometheus_sends_its_alerts_as_to_an_alertmanager(live_server: Any, tmp
         finally:
             process.terminate()
     assert found[0].state == "firing"
+
+
+def test_an_alertmanager_is_sent_our_alerts_with_their_labels_and_an_end_and_sends_none_back(
+    settings: Any,
+) -> None:
+    settings.SLIPWAY_PUBLIC_URL = "https://slipway.example"
+    labels = {"service": "chat", "worker": "chat-1"}
+    row = begin_alert(
+        key="k",
+        check_name="SlipwayWorkerStuck",
+        team_id=team("speech").pk,
+        labels=labels,
+        severity="critical",
+    )
+    RaisedAlert.objects.filter(pk=row.pk).update(state="firing")
+    (firing,) = _sent("alert.firing", row)
+    (resolved,) = _sent("alert.resolved", row)
+    shared = {"alertname": "SlipwayWorkerStuck", "severity": "critical", "service": "chat", "team": "speech"}
+    assert firing["labels"] == resolved["labels"] == shared
+    assert datetime.fromisoformat(firing["endsAt"]) > timezone.now() + timedelta(days=20), (
+        "an Alertmanager takes what is not sent again, and names no end, for resolved after five minutes"
+    )
+    assert datetime.fromisoformat(resolved["endsAt"]) <= timezone.now()
+    assert take_alerts([firing], actor=SYSTEM, team=None) == 0
+
+    assert take_alerts([ALERT], actor=SYSTEM, team=None) == 1
+    assert _sent("alert.firing", RaisedAlert.objects.get(check_name="NodeDown")) == []
+
+
+def _sent(event: str, row: RaisedAlert) -> Any:
+    """What an endpoint of the format `alertmanager` is sent."""
+    told = group_payload({"group_id": row.group_id})
+    assert told
+    said = {"type": event, "timestamp": timezone.now().isoformat(), "data": told.data}
+    happened = WebhookEvent(type=event, ids={"group_id": row.group_id}, body=orjson.dumps(said))
+    return orjson.loads(body_of("alertmanager", message_of(happened, "en")))
