@@ -5,25 +5,14 @@ from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
-from accounts import metrics
-from accounts.models import ApiToken
+from accounts import metrics, selectors
 from common import clock
-from common.alert_checks import AlertCheck, AlertFinding, measured
+from common.alert_checks import AlertCheck, AlertFinding, beyond, measured
 from common.metrics import work
-
-EXPIRES_WITHIN = timedelta(days=7)
-USED_WITHIN = timedelta(days=14)
 
 
 def _expiring_tokens() -> Iterable[AlertFinding]:
-    """Find tokens that are in use and end soon; short-lived ones are meant to."""
     now = clock.now()
-    rows = ApiToken.objects.filter(
-        revoked_at=None,
-        is_exchanged=False,
-        expires_at__range=(now, now + EXPIRES_WITHIN),
-        last_used_at__gt=now - USED_WITHIN,
-    ).select_related("owner", "team")
     return [
         AlertFinding(
             {"token": f"{row.name} (slp_{row.prefix}...)", "owner": row.owner.username},
@@ -31,8 +20,7 @@ def _expiring_tokens() -> Iterable[AlertFinding]:
             address="/settings/tokens/",
             team_id=row.team_id,
         )
-        for row in rows
-        if row.expires_at - row.created_at > 2 * EXPIRES_WITHIN
+        for row in selectors.expiring_tokens()
     ]
 
 
@@ -42,6 +30,7 @@ ALERT_CHECKS = (
         title=_("Token in use expires within a week"),
         severity="warning",
         find=_expiring_tokens,
+        metric=beyond("tokens_expiring"),
         note=_("Make a new token and put it where the old one is used. The value is days left."),
     ),
     AlertCheck(

@@ -201,7 +201,7 @@ MANIFEST = AppManifest(
     },
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Installation"),
-    metrics=(metrics.webhooks,),
+    metrics=(metrics.webhooks, metrics.tokens),
     pruning=RULES,
     hooks=(login.connect, partial(catalogue.announce_with, announce)),
 )

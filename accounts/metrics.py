@@ -1,10 +1,11 @@
-"""What Prometheus reads of webhooks."""
+"""What Prometheus reads of webhooks and tokens."""
 
 from collections.abc import Iterator
 
 from django.db.models import Count, Q
 from prometheus_client.metrics_core import Metric
 
+from accounts import selectors
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.states import DeliveryState
 from common.metrics import gauge
@@ -30,4 +31,13 @@ def webhooks() -> Iterator[Metric]:
         "Webhook deliveries that are kept, by state.",
         ("state",),
         [((state,), float(found.get(state, 0))) for state in DeliveryState.values],
+    )
+
+
+def tokens() -> Iterator[Metric]:
+    yield gauge(
+        "tokens_expiring",
+        "API tokens that were used in the last two weeks and end within one.",
+        (),
+        [((), float(len(selectors.expiring_tokens())))],
     )

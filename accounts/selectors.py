@@ -1,4 +1,5 @@
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
@@ -9,9 +10,13 @@ from django.utils.translation import gettext as _
 from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
 from accounts.states import OPEN_DELIVERIES, RIGHTS, WEBHOOK_TEST, AccountKind, Right
+from common import clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
+
+EXPIRES_WITHIN = timedelta(days=7)
+USED_WITHIN = timedelta(days=14)
 
 
 def may(actor: Actor, right: Right, team: Team | int | None = None, *, service: str = "") -> bool:
@@ -89,6 +94,19 @@ def tokens(actor: Actor) -> QuerySet[ApiToken]:
     """One's own tokens; administrators of the installation see all of them."""
     found = ApiToken.objects.select_related("owner", "team")
     return found if may_everywhere(actor, Right.PEOPLE_ADMIN) else found.filter(owner_id=actor.user_id)
+
+
+def expiring_tokens() -> list[ApiToken]:
+    """Return tokens that are in use and end within a week; short-lived ones are meant to."""
+    now = clock.now()
+    rows = ApiToken.objects.filter(
+        revoked_at=None,
+        is_exchanged=False,
+        expires_at__range=(now, now + EXPIRES_WITHIN),
+        last_used_at__gt=now - USED_WITHIN,
+    )
+    found = rows.select_related("owner", "team")
+    return [row for row in found if row.expires_at - row.created_at > 2 * EXPIRES_WITHIN]
 
 
 def token_names(pks: Collection[int]) -> Mapping[int, str]:

@@ -8,22 +8,16 @@ from django.utils.translation import gettext_lazy as _
 
 from clusters import heartbeat_records, metrics, selectors
 from clusters.agents import agent_key
-from clusters.backends.configured import SECRETS_PURPOSE
-from clusters.backends.kubernetes.expiry import credential_ends
 from clusters.fleet import WorkerSnapshot
 from clusters.gpu_meters import memory_share
-from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.states import Alert, DeploymentState, GpuState, NodeState, WorkerState
-from common import clock
+from clusters.models import Deployment, Gpu, Node
+from clusters.states import Alert, DeploymentState, GpuState, NodeState
 from common.alert_checks import AlertCheck, AlertFinding, beyond, measured
-from common.sealed import CannotUnseal, unseal
 from serving.protocol import HOST_DEVICE
 
-CRASH_LOOP = 3
-"""Ends of a worker's process since it was last ready for a while."""
 GPU_MEMORY_FULL = 0.98
 HOST_MEMORY_FULL = 0.95
-CREDENTIAL_ENDS_WITHIN = timedelta(days=14)
+CREDENTIAL_ENDS_WITHIN_DAYS = 14
 PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 
 
@@ -123,23 +117,6 @@ def _readings(nodes: Collection[Node]) -> dict[int, Mapping[str, Mapping[str, fl
     return {pk: known.get(key, {}) for pk, key in keys.items()}
 
 
-def _ending_credentials() -> Iterator[AlertFinding]:
-    """Yield certificates and tokens of kubeconfigs that end soon, or have ended."""
-    now = clock.now()
-    for cluster in Cluster.objects.present().exclude(sealed_secrets={}):
-        sealed = cluster.sealed_secrets.get("kubeconfig")
-        if not sealed:
-            continue
-        try:
-            kubeconfig = unseal(sealed, purpose=SECRETS_PURPOSE)
-        except CannotUnseal:
-            continue
-        for name, end in credential_ends(kubeconfig, context=cluster.settings.get("context", "")):
-            if end - now < CREDENTIAL_ENDS_WITHIN:
-                days = round((end - now) / timedelta(days=1), 1)
-                yield AlertFinding({"cluster": cluster.name, "credential": name}, days)
-
-
 ALERT_CHECKS = (
     AlertCheck(
         name="SlipwayWorkersLost",
@@ -155,6 +132,7 @@ ALERT_CHECKS = (
         title=_("Worker stuck"),
         severity="critical",
         find=_workers(lambda worker: worker.alert == Alert.STUCK),
+        metric=beyond("workers", by=("cluster",), state="stuck"),
         note=_("All its slots are busy and no request ends. Look at its log and profile, then restart it."),
     ),
     AlertCheck(
@@ -162,6 +140,7 @@ ALERT_CHECKS = (
         title=_("Worker saturated: the queue grows"),
         severity="warning",
         find=_workers(lambda worker: worker.alert == Alert.SATURATED),
+        metric=beyond("workers", by=("cluster",), state="saturated"),
         lasts=timedelta(minutes=10),
         note=_("It has had no free slot for minutes: add replicas, or lend workers to the service."),
     ),
@@ -169,7 +148,8 @@ ALERT_CHECKS = (
         name="SlipwayCrashLoop",
         title=_("Worker crashes again and again"),
         severity="critical",
-        find=_workers(lambda worker: worker.row.restarts >= CRASH_LOOP and worker.state != WorkerState.READY),
+        find=_workers(lambda worker: worker.crashes_again),
+        metric=beyond("workers_crashing", by=("cluster",)),
         lasts=timedelta(seconds=30),
         note=_("Its log says why. A release whose workers do so is rolled back; a service needs a person."),
     ),
@@ -178,6 +158,7 @@ ALERT_CHECKS = (
         title=_("Deployment cannot serve"),
         severity="critical",
         find=_failing_deployments,
+        metric=beyond("deployments", by=("cluster",), state="failing"),
         lasts=timedelta(minutes=1),
         note=_("Its page says why its workers are not ready."),
     ),
@@ -234,7 +215,13 @@ ALERT_CHECKS = (
         name="SlipwayClusterCredentialExpires",
         title=_("Certificate or token of a cluster expires within 14 days"),
         severity="warning",
-        find=_ending_credentials,
+        find=measured(
+            metrics.credentials,
+            "cluster_credential_days",
+            CREDENTIAL_ENDS_WITHIN_DAYS,
+            by=("cluster", "credential"),
+            is_below=True,
+        ),
         note=_("Give the cluster a new kubeconfig in its settings. The value is days left."),
     ),
     AlertCheck(

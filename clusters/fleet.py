@@ -17,6 +17,8 @@ from clusters.states import Alert, MachineGroup, WorkerState
 from common.live.board import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
+CRASH_LOOP = 3
+"""Ends of a worker's process since it was last ready for a while."""
 FULL = 1.0
 """Longer than most answers take: of a worker whose slots are all busy, one ends in less."""
 
@@ -109,6 +111,10 @@ class WorkerSnapshot:
     refused: int = 0
     load_seconds: float | None = None
     """That its files and its engine took to load; None: not known."""
+
+    @property
+    def crashes_again(self) -> bool:
+        return self.row.restarts >= CRASH_LOOP and self.state != WorkerState.READY
 
     @property
     def offers_slots(self) -> bool:

@@ -200,7 +200,7 @@ MANIFEST = AppManifest(
     topics=(FleetTopic(),),
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Fleet"),
-    metrics=(metrics.fleet,),
+    metrics=(metrics.fleet, metrics.credentials),
     probes=(HealthProbe("clusters", clusters_health, vital=False, title=_("Clusters")),),
     hooks=(
         partial(register_uses, VERSIONS_IN_USE),

@@ -2,17 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from django.db.models import Q
 from prometheus_client.metrics_core import Metric
 
 from clusters import agent_contacts, selectors
 from clusters.backends.checks import missing_rights
+from clusters.backends.configured import SECRETS_PURPOSE
+from clusters.backends.kubernetes.expiry import credential_ends
 from clusters.fleet import ClusterSnapshot
 from clusters.models import Cluster
-from clusters.states import Alert, WorkerState
+from clusters.states import Alert, DeploymentState, WorkerState
 from common import clock
 from common.metrics import gauge
+from common.sealed import CannotUnseal, unseal
 
 WORKER_STATES = (*WorkerState.values, *(alert.value for alert in Alert if alert.value))
 
@@ -28,6 +33,29 @@ def fleet() -> Iterator[Metric]:
             for cluster in found
             for counts in [_by_state(cluster)]
             for state in WORKER_STATES
+        ],
+    )
+    yield gauge(
+        "workers_crashing",
+        "Workers whose process has ended three times since it was last ready for a while.",
+        ("cluster",),
+        [
+            (
+                (one.row.name,),
+                float(sum(worker.crashes_again for each in one.deployments for worker in each.workers)),
+            )
+            for one in found
+        ],
+    )
+    yield gauge(
+        "deployments",
+        "Deployments by cluster and state.",
+        ("cluster", "state"),
+        [
+            ((cluster.row.name, state), float(counts[state]))
+            for cluster in found
+            for counts in [Counter(one.row.state for one in cluster.deployments)]
+            for state in DeploymentState.values
         ],
     )
     yield gauge(
@@ -92,6 +120,31 @@ def fleet() -> Iterator[Metric]:
         ("cluster",),
         [((name,), float(name in silent)) for name in relays.order_by("name").values_list("name", flat=True)],
     )
+
+
+def credentials() -> Iterator[Metric]:
+    """Yield the ends of certificates and tokens of kubeconfigs; those without an end are left out."""
+    now = clock.now()
+    found: dict[tuple[str, ...], float] = {}
+    for cluster in Cluster.objects.present().exclude(sealed_secrets={}).order_by("name"):
+        sealed, context = cluster.sealed_secrets.get("kubeconfig"), cluster.settings.get("context", "")
+        for name, end in _credential_ends(sealed, context) if sealed else ():
+            found[cluster.name, name] = round((end - now) / timedelta(days=1), 1)
+    yield gauge(
+        "cluster_credential_days",
+        "Days until a certificate or token of a cluster's kubeconfig ends; below 0: it has ended.",
+        ("cluster", "credential"),
+        list(found.items()),
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _credential_ends(sealed: str, context: str) -> tuple[tuple[str, datetime], ...]:
+    try:
+        kubeconfig = unseal(sealed, purpose=SECRETS_PURPOSE)
+    except CannotUnseal:
+        return ()
+    return tuple(credential_ends(kubeconfig, context=context))
 
 
 def _by_state(cluster: ClusterSnapshot) -> Counter[str]:

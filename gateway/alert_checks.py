@@ -5,10 +5,9 @@ from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
-from common import clock
 from common.alert_checks import AlertCheck, AlertFinding, MetricCondition, measured
 from gateway import metrics, selectors
-from gateway.slowness import slow_services
+from gateway.slowness import SLOWER_TIMES
 
 MOST_ERRORS = 0.05
 LEAST_REQUESTS = 20
@@ -22,10 +21,6 @@ def _failing_services() -> Iterable[AlertFinding]:
         for name, (requests, errors) in lately.items()
         if requests >= LEAST_REQUESTS and errors > MOST_ERRORS * requests
     ]
-
-
-def _slow_services() -> Iterable[AlertFinding]:
-    return [AlertFinding({"service": one.service}, round(one.p95_ms)) for one in slow_services(clock.now())]
 
 
 ALERT_CHECKS = (
@@ -55,10 +50,11 @@ ALERT_CHECKS = (
         name="SlipwayServiceSlow",
         title=_("Service answers twice as slowly as on the day before"),
         severity="warning",
-        find=_slow_services,
+        find=measured(metrics.speeds, "service_slowdown_ratio", SLOWER_TIMES, by=("service",)),
         lasts=timedelta(minutes=5),
         note=_(
-            "The value is its latency p95 of the last ten minutes, in milliseconds. An objective bounds it."
+            "The value is how many times as slow its latency p95 of ten minutes is. Services with fewer than"
+            " 100 answers, then or on the day before, are not compared. An objective bounds the latency."
         ),
     ),
     AlertCheck(

@@ -76,7 +76,7 @@ MANIFEST = AppManifest(
         partial(register_cluster_uses, routes_through),
         partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),
     ),
-    metrics=(metrics.gateways, metrics.traffic, metrics.workers),
+    metrics=(metrics.gateways, metrics.traffic, metrics.workers, metrics.speeds),
     probes=(HealthProbe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(

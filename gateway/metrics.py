@@ -8,6 +8,7 @@ from prometheus_client.metrics_core import Metric
 from common import clock
 from common.metrics import counter, gauge, histogram
 from gateway import selectors
+from gateway.slowness import service_speeds
 from gateway.version_counts import VersionCounts, counts_by_version
 
 KEPT_FOR = timedelta(minutes=3)
@@ -104,6 +105,15 @@ def workers() -> Iterator[Metric]:
                 for method, count in figures.methods.items()
             ],
         )
+
+
+def speeds() -> Iterator[Metric]:
+    yield gauge(
+        "service_slowdown_ratio",
+        "Latency p95 of the last ten minutes over that of the day before; missing below 100 answers of each.",
+        ("service",),
+        [((one.service,), one.times_slower) for one in service_speeds(clock.now())],
+    )
 
 
 def _version(one: VersionCounts) -> tuple[str, str, str]:

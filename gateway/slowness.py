@@ -1,6 +1,5 @@
 """Services that answer slower than they did, from kept readings of the gateways' counts."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,20 +17,26 @@ LOOKED_MINUTES = 3
 LEAST_REQUESTS = 100
 SLOWER_TIMES = 2.0
 LEAST_MS = 100.0
-"""What is quicker all the same troubles nobody."""
+"""What is quicker all the same counts as not slow."""
 
 Readings = Mapping[str, Sequence[tuple[datetime, Counts]]]
 """By service, oldest first."""
 
 
-class SlowService(NamedTuple):
+class ServiceSpeed(NamedTuple):
+    """Latency p95 of a service in the last ten minutes, and on the day before."""
+
     service: str
     p95_ms: float
     usual_ms: float
 
+    @property
+    def times_slower(self) -> float:
+        return self.p95_ms / max(self.usual_ms, LEAST_MS / SLOWER_TIMES)
 
-def slow_services(now: datetime) -> Iterator[SlowService]:
-    """Yield services whose p95 of the last ten minutes is twice that of the day before.
+
+def service_speeds(now: datetime) -> Iterator[ServiceSpeed]:
+    """Yield the services with enough answers to be compared with the day before.
 
     One query; a second one for services whose counts began anew within the day, or were not read for a while:
     of those it compares what is known of each hour.
@@ -39,13 +44,13 @@ def slow_services(now: datetime) -> Iterator[SlowService]:
     yet_unknown = set()
     for service, readings in _readings(now, hours=(BEFORE_HOURS,)).items():
         if _is_whole(readings):
-            yield from _slower(service, answers_of_all(readings))
+            yield from _speed(service, answers_of_all(readings))
         else:
             yet_unknown.add(service)
     if yet_unknown:
         hours = range(BEFORE_HOURS, 0, -1)
         for service, readings in _readings(now, hours=hours, services=yet_unknown).items():
-            yield from _slower(service, answers_of_all(readings))
+            yield from _speed(service, answers_of_all(readings))
 
 
 def _readings(now: datetime, *, hours: Collection[int], services: Collection[str] | None = None) -> Readings:
@@ -75,15 +80,12 @@ def _is_whole(readings: Sequence[tuple[datetime, Counts]]) -> bool:
     return all(counts.epoch == first[name].epoch for name, counts in second.items() if name in first)
 
 
-def _slower(service: str, intervals: Sequence[ServiceAnswers]) -> Iterator[SlowService]:
+def _speed(service: str, intervals: Sequence[ServiceAnswers]) -> Iterator[ServiceSpeed]:
     *day, lately = (one.latency_ms for one in intervals)
     before = _sum(day)
-    if min(total(before), total(lately)) < LEAST_REQUESTS:
-        return
-    usual = quantile_ms(before, 0.95) or math.inf
-    p95 = quantile_ms(lately, 0.95) or 0.0
-    if p95 >= max(LEAST_MS, SLOWER_TIMES * usual):
-        yield SlowService(service, p95, usual)
+    p95, usual = quantile_ms(lately, 0.95), quantile_ms(before, 0.95)
+    if p95 and usual and min(total(before), total(lately)) >= LEAST_REQUESTS:
+        yield ServiceSpeed(service, p95, usual)
 
 
 def _sum(histograms: Sequence[Histogram]) -> Histogram:

@@ -41,6 +41,8 @@ class ErrorBudget:
     window: timedelta
     burn: dict[int, float | None]
     """Burn rate by the minutes that it is taken over; None: no requests."""
+    failures: dict[int, int]
+    """Failed requests by the same minutes."""
 
     @property
     def level_percent(self) -> float | None:
@@ -74,13 +76,11 @@ def budget_of(
 ) -> ErrorBudget:
     since = hour_of(now - window)
     within = [one for one in hours if one.number > since]
-    burn = {
-        length: burn_rate(minutes, length, target_percent=target_percent, now=now)
-        for each in (FAST, SLOW)
-        for length in (each.long_minutes, each.short_minutes)
-    }
+    lengths = [length for each in (FAST, SLOW) for length in (each.long_minutes, each.short_minutes)]
+    burn = {length: burn_rate(minutes, length, target_percent=target_percent, now=now) for length in lengths}
+    failures = {length: _within(minutes, length, now)[1] for length in lengths}
     total, bad = sum(one.total for one in within), sum(one.bad for one in within)
-    return ErrorBudget(total, bad, target_percent, window, burn)
+    return ErrorBudget(total, bad, target_percent, window, burn, failures)
 
 
 def burn_rate(

@@ -28,3 +28,13 @@ def budgets() -> Iterator[Metric]:
             if rate is not None
         ],
     )
+    yield gauge(
+        "objective_failures",
+        "Requests that failed the objective, by window.",
+        ("service", "objective", "window"),
+        [
+            ((row.service.name, row.name, f"{minutes}m"), float(failures))
+            for row, budget in rows
+            for minutes, failures in budget.failures.items()
+        ],
+    )

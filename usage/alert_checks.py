@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from django.utils.translation import gettext_lazy as _
 
-from common.alert_checks import AlertCheck, AlertFinding
+from common.alert_checks import AlertCheck, AlertFinding, beyond
 from usage.selectors import strained_budgets
 from usage.states import BudgetState
 
@@ -29,6 +29,7 @@ ALERT_CHECKS = (
         title=_("Budget nearly spent"),
         severity="warning",
         find=_in_state(BudgetState.NEAR),
+        metric=beyond("usage_budgets", by=("team",), state="near"),
         note=_("The value is the percentage of this month's budget. Usage shows who used it."),
     ),
     AlertCheck(
@@ -36,6 +37,7 @@ ALERT_CHECKS = (
         title=_("Budget spent"),
         severity="critical",
         find=_in_state(BudgetState.SPENT),
+        metric=beyond("usage_budgets", by=("team",), state="spent"),
         note=_("Nothing is stopped. Limit the keys of clients, or raise the budget."),
     ),
 )

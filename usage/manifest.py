@@ -10,6 +10,7 @@ from common.pages.search import SearchDestination
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from usage.alert_checks import ALERT_CHECKS
+from usage.metrics import budgets
 from usage.pages import BUDGET_PAGES
 from usage.reconcilers import UsageMeterReconciler
 from usage.states import BudgetState, UsageGroup, UsageMeasure
@@ -43,5 +44,6 @@ MANIFEST = AppManifest(
         *BUDGET_PAGES.destinations,
     ),
     nouns={"budgets": lambda count: ngettext("budget", "budgets", count)},
+    metrics=(budgets,),
     alert_checks=ALERT_CHECKS,
 )

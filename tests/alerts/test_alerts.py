@@ -292,7 +292,7 @@ def test_a_condition_is_stated_once_for_the_check_and_for_prometheus() -> None:
     assert orders.expr == "max by (cluster) (slipway_cluster_takes_orders) < 1"
     assert (orders.severity, orders.lasts) == ("warning", "2m")
     assert "{{ $labels.cluster }}" in orders.summary
-    assert rule_of(checks()["SlipwayCrashLoop"]) is None, "no metric shows it"
+    assert rule_of(checks()["SlipwayMachinePressure"]) is None, "no metric shows it"
 
 
 class TestGroup:

@@ -9,13 +9,17 @@ import pytest
 from gateway.history import minute_of, packed
 from gateway.latency import BOUNDS_MS
 from gateway.models import Route, TrafficReading
-from gateway.slowness import slow_services
+from gateway.slowness import SLOWER_TIMES, ServiceSpeed, service_speeds
 from gateway.traffic import TargetCounts
 from tests.gateway.cast import cluster, gateway_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FAST, SLOW = BOUNDS_MS[5], BOUNDS_MS[-3]
+
+
+def slow_services(now: datetime) -> list[ServiceSpeed]:
+    return [one for one in service_speeds(now) if one.times_slower > SLOWER_TIMES]
 
 
 @pytest.fixture
