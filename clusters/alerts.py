@@ -69,27 +69,38 @@ def _is_lost(
     machine has an agent, only as far as the agent was heard meanwhile.
 
     One that is still starting has not begun to report: its silence means nothing, unless it is not the first
-    process.
+    process, or has been ready: paused or hung, it answers no check of its cluster either.
     """
-    if row.state == WorkerState.STARTING:
+    if row.state == WorkerState.STARTING and not _was_ready(row, heartbeat):
         return row.restarts > 0
     silent_seconds = (now - row.state_since).total_seconds()
     if heartbeat is not None:
         silent_seconds = min(silent_seconds, heartbeat.age_seconds)
     if agent is not None:
         silent_seconds = agent.noticed(silent_seconds)
-    return row.state in SERVING and silent_seconds > LOST_AFTER_SECONDS
+    return row.state in {*SERVING, WorkerState.STARTING} and silent_seconds > LOST_AFTER_SECONDS
+
+
+def _was_ready(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> bool:
+    """Return whether the first process of a worker has said that it was ready."""
+    return (
+        heartbeat is not None
+        and heartbeat.state in SERVING
+        and row.restarts == 0
+        and row.pid in (None, heartbeat.pid)
+    )
 
 
 def _why_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
-    if row.state == WorkerState.STARTING:
+    if row.state == WorkerState.STARTING and not _was_ready(row, heartbeat):
         return row.reason or _("Its process ended; the next one does not answer yet.")
     heard = (
         _("No heartbeat for %(amount)s s") % {"amount": f"{heartbeat.age_seconds:.0f}"}
         if heartbeat
         else _("No heartbeat yet")
     )
-    return _("%(heard)s, although its process runs.") % {"heard": heard}
+    said = _("%(heard)s, although its process runs.") % {"heard": heard}
+    return f"{said} {row.reason}".strip()
 
 
 def _full(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> "LastHeartbeat | None":

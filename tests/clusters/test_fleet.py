@@ -143,6 +143,12 @@ def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[
         # It was restarted, and the row does not know yet.
         (worker(pid=1), beat(pid=2), Alert.NONE),
         (worker(state="starting"), None, Alert.NONE),
+        # It is paused: it was ready, and answers neither its cluster's checks nor sends heartbeats.
+        (worker(state="starting"), beat(age_seconds=20), Alert.LOST),
+        (worker(state="starting", pid=None), beat(age_seconds=20), Alert.LOST),
+        (worker(state="starting"), beat(age_seconds=2), Alert.NONE),
+        (worker(state="starting", pid=2), beat(pid=1, age_seconds=20), Alert.NONE),
+        (worker(state="starting"), beat(state="starting", age_seconds=20), Alert.NONE),
         # Its process was killed, and the next one does not answer yet.
         (worker(state="starting", restarts=1), beat(), Alert.LOST),
         (worker(restarts=1), beat(), Alert.NONE),
