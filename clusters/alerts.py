@@ -83,12 +83,11 @@ def _is_lost(
 
 def _was_ready(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> bool:
     """Return whether the first process of a worker has said that it was ready."""
-    return (
-        heartbeat is not None
-        and heartbeat.state in SERVING
-        and row.restarts == 0
-        and row.pid in (None, heartbeat.pid)
-    )
+    if row.restarts:
+        return False
+    if heartbeat is None:  # forgotten after a minute
+        return row.alert == Alert.LOST
+    return heartbeat.state in SERVING and row.pid in (None, heartbeat.pid)
 
 
 def _why_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
@@ -97,7 +96,7 @@ def _why_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
     heard = (
         _("No heartbeat for %(amount)s s") % {"amount": f"{heartbeat.age_seconds:.0f}"}
         if heartbeat
-        else _("No heartbeat yet")
+        else _("No heartbeat")
     )
     said = _("%(heard)s, although its process runs.") % {"heard": heard}
     return f"{said} {row.reason}".strip()

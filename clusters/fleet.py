@@ -76,6 +76,8 @@ class WorkerRow:
     state_since: datetime
     restarts: int
     reason: str
+    alert: str = ""
+    """As it was judged last."""
     agent: str = ""
     """Key of its machine's; empty: it has none."""
 

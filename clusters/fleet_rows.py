@@ -43,6 +43,7 @@ DEPLOYMENT_COLUMNS = (
 )  # fmt: skip
 _WORKER_COLUMNS = (
     "pk", "uid", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
+    "alert",
 )  # fmt: skip
 
 

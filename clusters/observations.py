@@ -153,6 +153,7 @@ def _judge_silence(
         state_since=row.state_since,
         restarts=row.restarts,
         reason="",
+        alert=row.alert,
     )
     alert = alert_of(facts, heartbeats.get(row.uid), agent=agent, now=now)
     if alert != row.alert:

@@ -146,6 +146,8 @@ def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[
         # It is paused: it was ready, and answers neither its cluster's checks nor sends heartbeats.
         (worker(state="starting"), beat(age_seconds=20), Alert.LOST),
         (worker(state="starting", pid=None), beat(age_seconds=20), Alert.LOST),
+        (worker(state="starting", alert="lost"), None, Alert.LOST),
+        (worker(state="starting", alert="lost"), beat(age_seconds=2), Alert.NONE),
         (worker(state="starting"), beat(age_seconds=2), Alert.NONE),
         (worker(state="starting", pid=2), beat(pid=1, age_seconds=20), Alert.NONE),
         (worker(state="starting"), beat(state="starting", age_seconds=20), Alert.NONE),

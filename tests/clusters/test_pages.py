@@ -98,7 +98,7 @@ def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
     beat("chat-0")
     beat("chat-1", busy=1.0, full_since=time.time() - 90, unfinished_since=time.time() - 90)
     page = text_of(browser.get("/fleet/"))
-    assert "No heartbeat yet, although its process runs." in page
+    assert "No heartbeat, although its process runs." in page
     assert "All of its 4 slots are busy, and no request has ended for " in page
     assert page.index("Unhealthy") < page.index("heat-map")
     listed = text_of(browser.get("/fleet/workers/?state=trouble", headers={**PART, "HX-Target": "listing"}))
