@@ -16,6 +16,7 @@ from common.webhooks import catalogue
 from common.webhooks.formats import ChatMessage, Tone
 
 SHOWN = (
+    "message",
     "title",
     "name",
     "service",
@@ -28,7 +29,7 @@ SHOWN = (
     "reason",
     "why",
 )
-"""Fields of an event's document that its message names, in this order."""
+"""Fields of an event and its document that its message names, in this order."""
 BAD = (
     "firing",
     "failed",
@@ -56,7 +57,7 @@ def message_of(event: WebhookEvent, language: str) -> ChatMessage:
         document = next((value for value in data.values() if isinstance(value, dict)), data)
         return ChatMessage(
             title=str(known.description) if known else event.type,
-            lines=list(_lines(document)),
+            lines=list(_lines({**data, **document})),
             url=urljoin(settings.SLIPWAY_PUBLIC_URL, _path(data)),
             tone=_tone(event.type, document),
             key=":".join(

@@ -11,7 +11,8 @@ import orjson
 import pytest
 from django.utils import timezone
 
-from accounts.models import WebhookDelivery, WebhookEndpoint
+from accounts.messages import message_of
+from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services.webhooks import change_webhook, create_webhook
 from common.errors import Invalid
 from common.webhooks.schedule import first_try_at
@@ -65,6 +66,13 @@ def test_a_service_gets_an_event_in_its_own_format_with_a_link(
     assert "It is on its way." in title(body)
     assert "https://slipway.example/" in link(body)
     assert "webhook-signature" not in receiver.received[0].headers
+
+
+def test_the_message_of_a_notify_step_is_what_people_read() -> None:
+    data = {"release_id": 3, "message": "Watch the queue.", "release": {"service": "chat", "id": 3}}
+    body = orjson.dumps({"timestamp": "2026-11-27T09:00:00+00:00", "data": data}).decode()
+    event = WebhookEvent(type="release.notified", ids={"release_id": 3}, body=body)
+    assert message_of(event, "en").lines == ["message: Watch the queue.", "service: chat"]
 
 
 def test_pagerduty_gets_its_routing_key_in_the_body_and_not_in_the_address(
