@@ -48,7 +48,7 @@ def replay_policy(
             for one in (active_law(member), law)
         )
     except PlanningError as error:
-        raise InvalidPool(fields={error.field: [str(error)]}) from None
+        raise InvalidPool(fields={error.field: [error.reason]}) from None
     return PolicyReplay(present, proposed, switch)
 
 

@@ -20,6 +20,9 @@ from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
+LONGEST_SECONDS = 366 * 24 * 3_600
+"""Of any time that is set: a year."""
+
 
 class PoolRows(TeamOwned["Pool"]):
     """Pools by team."""
@@ -65,15 +68,17 @@ class Pool(TeamRow, Reconciled, Revised):
     """Its mode."""
     budget = models.PositiveSmallIntegerField(default=10, validators=[MinValueValidator(1)])
     """Workers that one plan may move."""
-    dwell_seconds = models.PositiveIntegerField(default=300)
+    dwell_seconds = models.PositiveIntegerField(default=300, validators=[MaxValueValidator(LONGEST_SECONDS)])
     """For which a service keeps what it got before it gives any of it away."""
     parallel_starts = models.PositiveSmallIntegerField(default=4, validators=[MinValueValidator(1)])
     """Workers that may start at the same time for one service."""
     defragment_every_hours = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)]
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(LONGEST_SECONDS // 3_600)]
     )
     """After so many hours moves are planned that free whole machines; None: no schedule."""
-    defragment_after_seconds = models.PositiveIntegerField(null=True, blank=True)
+    defragment_after_seconds = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MaxValueValidator(LONGEST_SECONDS)]
+    )
     """Once a workload waits so long for scattered cards, moves are planned for it; None: they are not."""
     defragmented_at = models.DateTimeField(null=True, editable=False)
     """When such a plan was last made by schedule or for a workload."""

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
-from capacity.models.pools import Pool
+from capacity.models.pools import LONGEST_SECONDS, Pool
 from capacity.reasons import in_words
 from capacity.states import HOLDING, WorkloadKind, WorkloadState
 from clusters.models import Cluster
@@ -48,7 +48,9 @@ class Workload(TeamRow, Reconciled):
     """For which it is waited when it was asked for a checkpoint."""
     restart_seconds = models.PositiveIntegerField(default=60)
     """That a restart costs it: to load its checkpoint and go on."""
-    expected_seconds = models.PositiveIntegerField(null=True, blank=True)
+    expected_seconds = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MaxValueValidator(LONGEST_SECONDS)]
+    )
     """For which it will run in all; None: nobody knows, and it fills no reserved machine."""
     state = models.CharField(
         max_length=20, choices=WorkloadState.choices, default=WorkloadState.QUEUED, editable=False

@@ -33,7 +33,7 @@ def set_policy(
     try:
         law_with(UNMEASURED_SWITCH_SECONDS, law)
     except PlanningError as error:
-        raise InvalidPool(fields={error.field: [str(error)]}) from None
+        raise InvalidPool(fields={error.field: [error.reason]}) from None
     with transaction.atomic():
         PoolMember.objects.select_for_update().get(pk=member.pk)
         versions = ScalingPolicy.objects.filter(member=member)

@@ -261,7 +261,7 @@ def propose_defragmentation(
     try:
         found = plan_defragmentation(pool, cards=cards, machines=machines, blocked=blocked)
     except PlanningError as error:
-        raise InvalidPool(fields={error.field: [str(error)]}) from None
+        raise InvalidPool(fields={error.field: [error.reason]}) from None
     row = CapacityPlan(
         pool=pool,
         kind=CapacityPlanKind.FRAGMENTS,

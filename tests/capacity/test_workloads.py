@@ -364,3 +364,18 @@ def test_people_submit_on_the_page_by_rest_and_see_who_holds_which_card(floor: F
     assert developer.post("capacity/workloads/", wish).status_code == 403, "it would run beside us"
     assert api(person("olga", superuser=True)).post("capacity/workloads/", wish).status_code == 201
     assert [one["card"] for one in developer.get("capacity/allocations/").json()["results"]] == [0, 1]
+
+
+def test_times_that_no_clock_holds_are_refused(floor: Floor) -> None:
+    """A pool that could not reckon with them would look no more."""
+    ada = api(person("ada", vision="admin", site="admin"))
+    for field, asked in (
+        ("dwell_seconds", {"name": "vast", "workers": 4}),
+        ("defragment_after_seconds", {"name": "vast", "kind": "training"}),
+        ("defragment_every_hours", {"name": "vast", "kind": "training"}),
+    ):
+        told = {"team": "vision", "cluster": "local", **asked, field: 10**15}
+        refused = ada.post("capacity/pools/", told)
+        assert (refused.status_code, list(refused.json()["errors"])) == (400, [field])
+    with pytest.raises(InvalidWorkload, match="expected_seconds"):
+        floor.submit("vast", floor.small, 1, expected_seconds=10**15)
