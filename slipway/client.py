@@ -218,6 +218,10 @@ class Client:
             response = self._http.request(method, address.path, **how)
         except UnicodeEncodeError:
             raise CommandFailed("An argument is not valid UTF-8.", Exit.USAGE) from None
+        except ValueError as error:
+            if "JSON" not in str(error):
+                raise
+            raise CommandFailed("inf and nan are no numbers here: give finite ones.", Exit.USAGE) from None
         except httpx2.TransportError as error:
             raise ServerUnreachable(self.url, str(error) or type(error).__name__) from None
         self._check(response)

@@ -149,3 +149,9 @@ def test_options_that_are_not_text_make_no_sense(terminal: Terminal) -> None:
     for search in (("models", "list", "--search", "\udc80"), ("models", "create", "\udc80")):
         said = terminal(*search, token="slp_x")
         assert (said.status, "UTF-8" in said.err) == (2, True)
+
+
+def test_numbers_that_are_none_make_no_sense(terminal: Terminal) -> None:
+    for number in ("inf", "nan"):
+        said = terminal("capacity", "replay", "chat", "--target", number, token="slp_x")
+        assert (said.status, "finite" in said.err, terminal.wire.sent) == (2, True, [])
