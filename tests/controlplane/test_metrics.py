@@ -37,10 +37,10 @@ from tests.valkey import ValkeyServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
-QUERIES = 3 + 1 + 1 + 2 + 5 + 13 + 1 + 2 + 3 + 3 + 1 + 1 + 1 + 1 + 5
+QUERIES = 3 + 1 + 1 + 2 + 5 + 13 + 1 + 2 + 3 + 3 + 1 + 1 + 1 + 1 + 5 + 4
 """Releases, all kinds of rows, who takes them, for which hosts they wait, the fleet, its clusters and relays,
 GPU health, healing and its statistics, the store, the record, webhooks, gateways, traffic and routes,
-backups, jobs, optimised versions, objectives, capacity."""
+backups, jobs, optimised versions, objectives, capacity; credentials, slow services, tokens and budgets."""
 
 
 def test_nobody_has_to_sign_in_and_nothing_is_kept_by_a_cache(client: Client) -> None:
