@@ -56,7 +56,7 @@ class ListPage(Generic[R]):
     @property
     def _filter_names(self) -> Sequence[str]:
         if self.filters is not None:
-            return list(self.filters.filters)
+            return list(self.filters.form.fields)
         return [key for key in self.query if key not in (PAGE, SORT)]
 
     @property
