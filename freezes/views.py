@@ -14,6 +14,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from freezes import services
 from freezes.forms import FreezeForm, StopForm
+from freezes.scopes import concerns_nothing
 from freezes.selectors import freezes_for, upcoming
 
 PATH = "/releases/freezes/"
@@ -30,6 +31,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         {
             "freeze": row,
             "entries": [entry for entry in entries if entry.freeze is row],
+            "concerns_nothing": concerns_nothing(row),
             "may_end": may_for_owner(
                 actor, Right.FREEZES_STOP if row.is_stop else Right.FREEZES_WRITE, row.team
             ),

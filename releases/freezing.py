@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from common.pages import formats
 from common.reconcile import kernel
 from common.sentences import joined
+from freezes.models import Freeze
 from freezes.selectors import ActiveFreeze, freeze_now
 from releases.environment_models import EnvironmentStage
 from releases.models import Release, Service
@@ -23,16 +24,28 @@ def freeze_of(service: Service, *, made_after: datetime | None = None) -> Active
         team=service.team_id,
         service=service.name,
         cluster=service.cluster_id,
-        in_stage=Exists(_stages().filter(service=service.pk)),
+        in_stage=Exists(_stages(OuterRef("stage")).filter(service=service.pk)),
         at=kernel.clock(),
         made_after=made_after,
     )
 
 
-def _stages() -> QuerySet[EnvironmentStage]:
-    """Return the stages that a row of `Freeze` names."""
+def concerns_any(freeze: Freeze) -> bool:
+    """Whether the freeze concerns any service that there is."""
+    rows = Service.objects.all() if freeze.team is None else Service.objects.filter(team=freeze.team)
+    if freeze.service:
+        rows = rows.filter(name=freeze.service)
+    if freeze.cluster is not None:
+        rows = rows.filter(cluster=freeze.cluster)
+    if freeze.stage:
+        rows = rows.filter(pk__in=_stages(Value(freeze.stage)).values("service"))
+    return rows.exists()
+
+
+def _stages(named: OuterRef | Value) -> QuerySet[EnvironmentStage]:
+    """Return the stages that a freeze names."""
     rows = EnvironmentStage.objects.annotate(path=Concat("graph__name", Value("/"), "name"))
-    return rows.filter(Q(name=OuterRef("stage")) | Q(path=OuterRef("stage")))
+    return rows.filter(Q(name=named) | Q(path=named))
 
 
 def freeze_holding(release: Release) -> ActiveFreeze | None:

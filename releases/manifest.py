@@ -24,6 +24,7 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEventType
 from freezes.events import FreezeChanged
+from freezes.scopes import register_concerned
 from gateway.models import KEY_PURPOSE
 from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
@@ -38,6 +39,7 @@ from releases.bake import warm_deployments
 from releases.canary_links import canary_links
 from releases.cluster_uses import releases_going_to
 from releases.events import ReleaseEnded, ReleaseMoved, ServiceChanged
+from releases.freezing import concerns_any
 from releases.history import releases_of
 from releases.machines import held_deployments
 from releases.models import Service
@@ -272,5 +274,6 @@ MANIFEST = AppManifest(
         partial(register_deployment_notes, warm_deployments),
         partial(register_deployment_notes, held_deployments),
         partial(register_cluster_uses, releases_going_to),
+        partial(register_concerned, concerns_any),
     ),
 )

@@ -8,6 +8,7 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from freezes import selectors
 from freezes.models import Freeze
+from freezes.scopes import concerns_nothing
 from freezes.states import FreezeEffect
 
 NEW = {
@@ -29,7 +30,16 @@ STAGE = "Only services in this stage of environments: `production`, or of one gr
 ZONE = "IANA name: by its wall clock each time begins and ends."
 
 
-@example({"id": 7, **NEW, **KEPT, "frozen_until": "2026-11-23T07:00:00Z", "is_frozen": True})
+@example(
+    {
+        "id": 7,
+        **NEW,
+        **KEPT,
+        "frozen_until": "2026-11-23T07:00:00Z",
+        "is_frozen": True,
+        "concerns_nothing": False,
+    }
+)
 class FreezeSerializer(serializers.ModelSerializer[Freeze]):
     team = serializers.CharField(
         source="team.name", default=None, allow_null=True, help_text="Owner; null: all teams."
@@ -45,14 +55,20 @@ class FreezeSerializer(serializers.ModelSerializer[Freeze]):
     frozen_until = serializers.SerializerMethodField(
         help_text="null: it does not freeze now, or no end is known."
     )
+    concerns_nothing = serializers.SerializerMethodField(
+        help_text="It names a service, stage or cluster, and no service is meant by that yet."
+    )
 
     class Meta:
         model = Freeze
-        fields = ("id", *NEW, *KEPT, "is_frozen", "frozen_until")
+        fields = ("id", *NEW, *KEPT, "is_frozen", "frozen_until", "concerns_nothing")
 
     @extend_schema_field(serializers.BooleanField())
     def get_is_frozen(self, row: Freeze) -> bool:
         return selectors.holding([row]) is not None
+
+    def get_concerns_nothing(self, row: Freeze) -> bool:
+        return concerns_nothing(row)
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_frozen_until(self, row: Freeze) -> datetime | None:

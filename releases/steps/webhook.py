@@ -39,9 +39,9 @@ GONE = MessageTemplate(
     gettext_lazy("Webhook %(number)s was removed or disabled: nobody can be asked."),
     number=str,
 )
-NO_ANSWER = MessageTemplate(
+NO_DECISION = MessageTemplate(
     "webhook.no_answer",
-    gettext_lazy("No answer of %(host)s within %(duration)s. %(reason)s"),
+    gettext_lazy("No decision of %(host)s within %(duration)s. %(reason)s"),
     host=text,
     duration=duration,
     reason=text,
@@ -176,7 +176,7 @@ class WebhookExecutor(WatchedExecutor[WebhookStep]):
         left = timedelta(seconds=self.spec.timeout_seconds) - self.elapsed(row, now)
         if left <= timedelta(0):
             seconds = self.spec.timeout_seconds
-            told = NO_ANSWER(host=host, duration=seconds, reason=progress.get("reason", ""))
+            told = NO_DECISION(host=host, duration=seconds, reason=progress.get("reason", ""))
             if self.spec.on_timeout == "continue":
                 return self.go_on(row, note=told, detail=progress)
             return halt(row, told, kind=kind, save={"progress": progress})

@@ -17,6 +17,7 @@ from releases.models import Release
 from releases.services.freezing import override_freeze, resume_automation
 from releases.services.release import resume, rollback, start_release
 from releases.states import ReleaseState
+from tests.cast import api
 from tests.releases.browsing import as_person, text_of
 from tests.releases.world import Scene
 
@@ -56,6 +57,19 @@ def test_a_window_of_another_service_holds_nothing(scene: Scene) -> None:
     window = {"starts_at": scene.clock(), "minutes": 60, "team": scene.team, "actor": scene.approver}
     create_freeze(name="Others", service="other", **window)
     scene.start()
+
+
+def test_a_window_that_names_no_service_there_is_says_so(scene: Scene) -> None:
+    window = {"starts_at": scene.clock(), "minutes": 60, "team": scene.team, "actor": scene.approver}
+    other = create_freeze(name="Others", service="other", **window)
+    named = create_freeze(name="Ours", service=scene.name, **window)
+    nowhere = create_freeze(name="Stage", stage="production", **window)
+    everywhere = create_freeze(name="All", **window)
+    rows = api(User.objects.get(username="bo")).get("freezes/").json()["results"]
+    assert {row["id"] for row in rows if row["concerns_nothing"]} == {other.pk, nowhere.pk}
+    assert {named.pk, everywhere.pk} <= {row["id"] for row in rows}
+    page = text_of(as_person("bo", scene), "/releases/freezes/")
+    assert page.count("No service is meant by this yet.") == 2
 
 
 @pytest.mark.every_database

@@ -226,7 +226,7 @@ def test_nobody_answers_in_time(scene: Scene, gate) -> None:
     step = {"kind": "webhook", "webhook": issued.endpoint.pk, "timeout_seconds": 6, "every_seconds": 2}
     follow(scene, DEPLOY, step)
     scene.run_until_state(S.FAILED)
-    assert scene.release.outcome.startswith("No answer of 127.0.0.1 within 6 s.")
+    assert scene.release.outcome.startswith("No decision of 127.0.0.1 within 6 s.")
     follow(scene, DEPLOY, {**step, "on_timeout": "continue"})
     scene.run_until_state(S.PROMOTED)
 

@@ -67,7 +67,8 @@ def add(
         "reason": reason,
     }
     row = context.client.create(at("freezes"), body)
-    context.tell(row, f"Freeze {row['id']}, {row['name']}, was created.")
+    note = " No service is meant by it yet: look at its names." if row["concerns_nothing"] else ""
+    context.tell(row, f"Freeze {row['id']}, {row['name']}, was created.{note}")
 
 
 @app.command("stop")
