@@ -133,7 +133,10 @@ ALERT_CHECKS = (
         severity="critical",
         find=_workers(lambda worker: worker.alert == Alert.STUCK),
         metric=beyond("workers", by=("cluster",), state="stuck"),
-        note=_("All its slots are busy and no request ends. Look at its log and profile, then restart it."),
+        note=_(
+            "All its slots are busy and no request ends. Its page has its log, its profile and its process "
+            "or pod: end that, and another one starts."
+        ),
     ),
     AlertCheck(
         name="SlipwayWorkerSaturated",

@@ -27,6 +27,11 @@ def freezes_for(actor: Actor) -> FreezeRows:
     return Freeze.objects.for_actor(actor, Right.READ).in_force().select_related("team", "cluster")
 
 
+def stops_for(actor: Actor) -> list[Freeze]:
+    """Return the stops in force that the actor may see: they hold every release of a team, or of all."""
+    return list(freezes_for(actor).filter(minutes=None).order_by("starts_at"))
+
+
 def has_freezes(team: int) -> bool:
     """Whether any freeze is in force that may concern services of the team."""
     return Freeze.objects.in_force().filter(Q(team=None) | Q(team=team)).exists()

@@ -8,6 +8,8 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.pages.steps import StepView
+from freezes.models import Freeze
+from freezes.selectors import stops_for
 from models_registry.models import Model, Version
 from releases.judge.verdict import JudgeVerdict
 from releases.models import Release, Service
@@ -47,6 +49,10 @@ class ReleasesCard:
             )
             for release in rows
         ]
+
+    @cached_property
+    def stops(self) -> list[Freeze]:
+        return stops_for(self._actor)
 
     @cached_property
     def next_step(self) -> str:

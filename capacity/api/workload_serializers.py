@@ -42,6 +42,7 @@ SHOWN = {
     **WISH,
     "state": "running",
     "problem": "",
+    "why": "",
     "runs": 1,
     "cards_held": [HELD],
     "checkpoint_at": TIME,
@@ -89,6 +90,7 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
     state = serializers.ChoiceField(WorkloadState.choices)
     command = serializers.ListField(child=serializers.CharField())
     cards_held = HeldCardSerializer(source="allocations", many=True)
+    why = serializers.CharField(help_text="`problem` in words: why it waits, or what is wrong.")
     log_tail = serializers.CharField(
         help_text="End of the log of its latest run, once that has ended; `log/` has it while it runs."
     )

@@ -49,6 +49,12 @@ class StageView:
         served = self.upstream.service.stable_version if self.upstream else None
         return served if served is not None and served.pk != self.service.stable_version_id else None
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether a promotion brings a version that is older than the one that serves."""
+        brought, serving = self.next_version, self.service.stable_version
+        return brought is not None and serving is not None and brought.number < serving.number
+
 
 def environments_for(actor: Actor) -> QuerySet[EnvironmentGraph]:
     rows: QuerySet[EnvironmentGraph] = EnvironmentGraph.objects.for_actor(actor)

@@ -18,6 +18,7 @@ from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
+from freezes.selectors import stops_for
 from releases.filters import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
@@ -59,7 +60,8 @@ def release_list(request: HttpRequest) -> HttpResponse:
         default_sort="-created",
         filters=ReleaseFilter,
     )
-    return page(request, "releases/list.html", {"listing": listing}, parts=("listing",))
+    context = {"listing": listing, "stops": stops_for(of_request(request))}
+    return page(request, "releases/list.html", context, parts=("listing",))
 
 
 @require_safe

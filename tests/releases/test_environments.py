@@ -142,6 +142,18 @@ def test_stages_are_changed_on_the_page_as_it_shows_them(scene: Scene) -> None:
     assert console.post(address, {"stages": "what"}).status_code == 422
 
 
+def test_a_stage_says_when_a_promotion_would_go_back(scene: Scene) -> None:
+    graph = staged(scene)
+    _, production = stages_of(graph)
+    assert not production.goes_back
+    Service.objects.filter(pk=scene.service.pk).update(stable_version=scene.v2)
+    Service.objects.filter(name="staging").update(stable_version=scene.v1)
+    _, production = stages_of(graph)
+    assert production.goes_back
+    page = client_of(User.objects.get(username="ada")).get("/environments/").content.decode()
+    assert "It is older than v2, which serves there." in page
+
+
 def frozen(scene: Scene, stage: str) -> datetime:
     """Freeze a stage of all teams for two hours, and return the end."""
     now = scene.clock()

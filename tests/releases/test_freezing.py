@@ -89,6 +89,16 @@ def test_a_stop_holds_a_release_where_it_is_until_it_is_ended(scene: Scene) -> N
     scene.run_until_state(S.PROMOTED)
 
 
+def test_home_and_the_releases_say_who_has_stopped_them_and_why(scene: Scene) -> None:
+    row = stop(scene)
+    console = as_person("bo", scene)
+    for path in ("/", "/releases/"):
+        assert "Releases of team speech are stopped" in text_of(console, path)
+        assert "The tokenizer is broken." in text_of(console, path)
+    remove_freeze(row, actor=scene.approver)
+    assert "are stopped" not in text_of(console, "/") + text_of(console, "/releases/")
+
+
 def test_no_timeout_runs_while_a_freeze_holds(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)

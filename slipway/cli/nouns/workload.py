@@ -32,7 +32,7 @@ COLUMNS: Columns = {
     "MACHINES": "machines",
     "PRIORITY": "priority",
     "HOLDS": _cards,
-    "PROBLEM": "problem",
+    "PROBLEM": "why",
 }
 LEDGER: Columns = {
     "MACHINE": "machine",
@@ -97,7 +97,7 @@ def show(typer_context: typer.Context, number: Number) -> None:
     context = context_of(typer_context)
     row = context.client.get(at("capacity", "workloads", number))
     context.show(row)
-    names = ("name", "team", "pool", "kind", "state", "problem", "held_by", "cards", "machines", "priority")
+    names = ("name", "team", "pool", "kind", "state", "why", "held_by", "cards", "machines", "priority")
     later = ("runs", "started_at", "checkpoint_at", "resumed_at", "ended_at", "created_by", "description")
     told = {name.replace("_", " "): row[name] for name in (*names, *later)}
     context.details({**told, "holds": _cards(row), "command": shlex.join(row["command"])})
