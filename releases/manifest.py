@@ -200,6 +200,7 @@ MANIFEST = AppManifest(
         Subscription(WorkersChanged, subscribers.show_workers),
         Subscription(ReleaseMoved, subscribers.show_release),
         Subscription(ServiceChanged, subscribers.show_service),
+        Subscription(ServiceChanged, subscribers.promote_what_may_start),
         Subscription(NodeReturned, subscribers.continue_releases),
         Subscription(FreezeChanged, subscribers.look_at_freezes),
         Subscription(ReleaseEnded, subscribers.promote_in_environments),

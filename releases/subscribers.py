@@ -16,7 +16,7 @@ from releases.machines import MachineProblem
 from releases.models import Release
 from releases.selectors.releases import served_by
 from releases.services import machines
-from releases.services.environments import promote_automatically
+from releases.services.environments import promote_automatically, promote_what_waited
 from releases.services.service import keep_replicas
 from releases.states import IN_MOTION, ReleaseState
 from releases.steps.benchmark import cancel_of_release
@@ -54,6 +54,12 @@ def promote_in_environments(event: ReleaseEnded) -> None:
     """Release what was promoted in the stages after it that are automatic."""
     if event.state == ReleaseState.PROMOTED:
         promote_automatically(Release.objects.select_related("version").get(pk=event.release_id))
+    promote_what_waited(event.service_id)
+
+
+def promote_what_may_start(event: ServiceChanged) -> None:
+    """Try what a stage refused once more: a person may have let its releases start by themselves again."""
+    promote_what_waited(event.service_id)
 
 
 def stop_benchmarks(event: ReleaseEnded) -> None:

@@ -15,6 +15,7 @@ from clusters.models import Cluster
 from common import audit
 from common.actor import Actor
 from common.errors import Conflict, Invalid, SlipwayError
+from models_registry.models import Version
 from releases.environment_models import EnvironmentGraph, EnvironmentStage
 from releases.errors import NotPossibleNow
 from releases.models import Release, Service
@@ -109,7 +110,18 @@ def promote_automatically(release: Release) -> None:
         later = stage.graph.stages.filter(is_automatic=True).select_related("service")
         for one in later:
             if stage.name in one.after:
-                _start(one, release, stage.name)
+                reason = f"Promoted from {stage.name} by release {release.pk}."  # untranslated
+                _start(one, release.version, reason)
+
+
+def promote_what_waited(service_id: int) -> None:
+    """Try once more what a stage of the service refused: what stood in its way may be gone."""
+    refused = EnvironmentStage.objects.filter(service=service_id, is_automatic=True).exclude(refusal="")
+    for stage in refused.select_related("graph", "service"):
+        view = next(one for one in stages_of(stage.graph) if one.stage.pk == stage.pk)
+        if view.upstream is not None and view.next_version is not None and not view.goes_back:
+            reason = f"Promoted from {view.upstream.name}, after a wait."  # untranslated
+            _start(stage, view.next_version, reason)
 
 
 def copy_service(
@@ -134,14 +146,13 @@ def copy_service(
     )
 
 
-def _start(stage: EnvironmentStage, release: Release, upstream: str) -> None:
-    reason = f"Promoted from {upstream} by release {release.pk}."  # untranslated
+def _start(stage: EnvironmentStage, version: Version, reason: str) -> None:
     refusal = ""
     try:
         if paused_by := stage.service.automation_paused_by:
             paused = _("%(person)s rolled %(service)s back: resume its automatic releases first.")
             raise NotPossibleNow(paused % {"person": paused_by, "service": stage.service.name})
-        start_release(actor=ACTOR, service=stage.service, version=release.version, reason=reason, waits=True)
+        start_release(actor=ACTOR, service=stage.service, version=version, reason=reason, waits=True)
     except SlipwayError as error:
         refusal = str(error)
         logger.info("Stage %s takes no version: %s", stage, refusal)

@@ -12,13 +12,15 @@ from common.errors import Invalid, NotAllowed
 from freezes.errors import Frozen
 from freezes.services import create_freeze
 from releases.errors import NotPossibleNow
-from releases.events import ReleaseEnded
+from releases.events import ReleaseEnded, ServiceChanged
 from releases.freezing import freeze_of
 from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
 from releases.selectors.environments import stages_of
 from releases.services.environments import copy_service, create_environments, promote
+from releases.services.freezing import resume_automation
+from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
-from releases.subscribers import promote_in_environments
+from releases.subscribers import promote_in_environments, promote_what_may_start
 from tests.cast import SYSTEM, api, client_of
 from tests.clusters.world import version_of
 from tests.releases.world import Scene
@@ -76,6 +78,29 @@ def test_an_automatic_stage_follows_up_to_its_plans_approval_and_keeps_why_it_do
     scene.approve()
     scene.run_until_state(S.PROMOTED)
     assert stages_of(graph)[1].refusal == ""
+
+
+def test_what_an_automatic_stage_refused_is_released_once_nothing_stands_in_its_way(scene: Scene) -> None:
+    staged(scene, is_automatic=True)
+    first = Release.objects.get(service__name="staging")
+    scene.start(scene.v2, plan_name="swift")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    assert "is being released" in EnvironmentStage.objects.get(name="production").refusal
+    abort(scene.release, actor=scene.requester, reason="no")
+    scene.run_until_state(S.ABORTED)
+    promote_in_environments(ReleaseEnded(scene.release.pk, scene.service.pk, S.ABORTED))
+    follower = Release.objects.latest("pk")
+    assert (follower.version.name, follower.service) == ("v3", scene.service)
+    assert EnvironmentStage.objects.get(name="production").refusal == ""
+    rollback(follower, actor=scene.approver, reason="no")
+    scene.release = follower
+    scene.run_until(lambda: Release.objects.get(pk=follower.pk).state in (S.ROLLED_BACK, S.ABORTED))
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    assert "resume its automatic releases" in EnvironmentStage.objects.get(name="production").refusal
+    resume_automation(Service.objects.get(pk=scene.service.pk), actor=scene.approver)
+    promote_what_may_start(ServiceChanged(scene.service.pk))
+    latest = Release.objects.latest("pk")
+    assert (latest.pk > follower.pk, latest.version.name) == (True, "v3")
 
 
 def test_a_graph_that_makes_no_sense_is_refused_with_every_fault(scene: Scene) -> None:
