@@ -118,17 +118,17 @@ def test_the_inbox_costs_the_same_whatever_the_number_of_kinds_and_rows(
     scene: Scene, django_assert_num_queries: Any
 ) -> None:
     actor = actor_of(scene)
-    # Rights, approvals, services, patches, relays, incidents (2), plans of capacity and graphs, late
+    # Rights, approvals (2), services, patches, relays, incidents (2), plans of capacity and graphs, late
     # queues, alerts, all troubles.
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         assert inbox(actor) == []
     stick(scene.hub_source, "No answer.", minutes=3)
     stick(scene.sync("fetching"), "No answer.", minutes=1)
-    with django_assert_num_queries(14):  # the sources, the syncs, what is in doubt; the rights are known
+    with django_assert_num_queries(15):  # the sources, the syncs, what is in doubt; the rights are known
         assert len(inbox(actor)) == 2
     for state in ("importing", "failed", "refused"):
         stick(scene.version(state), "No answer.", minutes=1)
-    with django_assert_num_queries(15):  # the versions
+    with django_assert_num_queries(16):  # the versions
         assert len(inbox(actor)) == 5
 
 
