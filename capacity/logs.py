@@ -4,8 +4,7 @@ from functools import partial
 
 from capacity.disruption import run_name
 from capacity.models import Workload
-from clusters.services.logs import matching_log
-from clusters.services.logs import workload_log as log_of_run
+from clusters.services.logs import log_of_run, matching_log
 from common.errors import Unavailable
 
 

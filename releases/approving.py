@@ -39,7 +39,7 @@ def rules_of(release: Release, terms: ApprovalTerms) -> ApprovalRules:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCount:
-    """Where an approval that a release waits for stands."""
+    """The approvals that the step at hand has, and how many it needs."""
 
     people: int
     """How many must approve."""

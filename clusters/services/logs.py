@@ -45,7 +45,7 @@ def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
         raise Unavailable(_("The cluster does not answer: %(error)s") % {"error": error}) from None
 
 
-def workload_log(cluster: Cluster, *, workload: str, run: int, lines: int) -> str:
+def log_of_run(cluster: Cluster, *, workload: str, run: int, lines: int) -> str:
     """The end of what a run of a workload has written, while it runs too; empty: nothing yet, or it is not
     there any more. Who may read it is the caller's to check. Raises Unavailable.
     """

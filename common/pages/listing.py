@@ -18,7 +18,7 @@ LAST_PAGE = 10_000
 
 @dataclass(frozen=True)
 class ListPage(Generic[R]):
-    """One page of rows, and the URLs of its neighbours."""
+    """A page of a list: its rows, and the URLs of the pages beside it."""
 
     rows: list[R]
     number: int

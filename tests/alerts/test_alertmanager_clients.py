@@ -116,7 +116,7 @@ def test_an_alertmanager_is_sent_our_alerts_with_their_labels_and_an_end_and_sen
 
 
 def _sent(event: str, row: RaisedAlert) -> Any:
-    """What an endpoint of the format `alertmanager` is sent."""
+    """Return what an endpoint of the format `alertmanager` is sent."""
     told = group_payload({"group_id": row.group_id})
     assert told
     said = {"type": event, "timestamp": timezone.now().isoformat(), "data": told.data}

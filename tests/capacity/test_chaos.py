@@ -20,7 +20,7 @@ from clusters.backends.base import ObservedState
 from clusters.backends.fake_workloads import FakeWorkloads
 from clusters.backends.workloads import WorkloadSpec
 from clusters.models import Cluster, Deployment, Node
-from tests.capacity.test_pools import Shared
+from tests.capacity.shared_pool import Shared
 from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, crashes, die, worker
 from tests.releases.world import undone

@@ -230,7 +230,7 @@ def test_people_plan_claims_on_the_page(claimed: Claimed) -> None:
 
 
 def test_clusters_and_machines_count_cards_that_are_claimed(claimed: Claimed) -> None:
-    """As the driver publishes them: whole ones are free while nobody has a part, each profile as it fits."""
+    """The driver publishes the cards. A whole one is free while nobody has a part of it."""
     ada = api(person("ada", vision="operator"))
 
     def counted() -> dict[str, tuple[int, int, int]]:

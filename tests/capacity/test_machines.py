@@ -18,7 +18,7 @@ from gateway.models import Gateway, Route
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.transport import client_of as kube_client_of
 from kube.resources import JOBS, NODES, PODS, Ref
-from tests.capacity.test_pools import Shared
+from tests.capacity.shared_pool import Shared
 from tests.cast import SYSTEM, api, client_of, person
 from tests.clusters.world import Scene, version_of
 from tests.contracts.cluster_rigs import KubernetesRig

@@ -14,7 +14,7 @@ from capacity.planning.errors import PlanningError
 from capacity.planning.law import ScalingLaw
 from capacity.planning.replay import LoadPoint, replay
 from capacity.replays import recorded, replay_policy
-from tests.capacity.test_pools import Shared
+from tests.capacity.shared_pool import Shared
 from tests.cast import SYSTEM, api, client_of, person
 from tests.valkey import ValkeyServer
 

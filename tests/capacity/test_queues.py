@@ -14,7 +14,7 @@ from clusters.models import Deployment
 from common import clock
 from common.job_queue import ask_queue
 from serving.jobs.job import JobPolicy
-from tests.capacity.test_pools import Shared
+from tests.capacity.shared_pool import Shared
 from tests.cast import SYSTEM, api, client_of, person
 from tests.crash.harness import worker
 from tests.valkey import ValkeyServer
