@@ -14,6 +14,7 @@ from common import clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
+from common.webhooks import catalogue
 
 EXPIRES_WITHIN = timedelta(days=7)
 USED_WITHIN = timedelta(days=14)
@@ -140,9 +141,11 @@ def webhooks(actor: Actor, right: Right = Right.WEBHOOKS_WRITE) -> QuerySet[Webh
     return found.filter(theirs)
 
 
-def listeners(team_id: int | None) -> QuerySet[User]:
-    """Return who may hear of a team's events: its members, and administrators; None: administrators alone."""
-    known = Q(is_superuser=True)
+def listeners(team_id: int | None, *, for_all: bool = False) -> QuerySet[User]:
+    """Return who may hear of a team's events: its members, and administrators; None: administrators alone,
+    or everybody.
+    """
+    known = Q() if for_all else Q(is_superuser=True)
     if team_id is not None:
         known |= Q(pk__in=Membership.objects.filter(team_id=team_id).values("user"))
     return User.objects.filter(known, is_active=True, suspended_at=None)
@@ -161,7 +164,12 @@ def withdrawn_deliveries(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]
     if not person.works:
         return waiting
     theirs = Membership.objects.filter(user=person).values("team")
-    return waiting.exclude(event__team__in=theirs).exclude(event__type=WEBHOOK_TEST)
+    for_all = [name for name, known in catalogue.known().items() if known.without_team_for_all]
+    return (
+        waiting.exclude(event__team__in=theirs)
+        .exclude(event__type=WEBHOOK_TEST)
+        .exclude(event__team=None, event__type__in=for_all)
+    )
 
 
 def people_with(right: Right, team: Team | int) -> QuerySet[User]:

@@ -119,9 +119,9 @@ class WebhookEndpoint(Reconciled, Revised):
             return "disabled"
         return "failing" if self.failing_since else "enabled"
 
-    def wants(self, event_type: str, *, team: str = "", severity: str = "") -> bool:
-        """Whether its rules choose such an event of that team (empty: of none)."""
-        if self.teams and team not in self.teams:
+    def wants(self, event_type: str, *, team: str | None = "", severity: str = "") -> bool:
+        """Whether its rules choose such an event of that team (empty: of none; None: of all teams)."""
+        if self.teams and team is not None and team not in self.teams:
             return False
         if severity and severity not in SEVERITIES_FROM[self.severity]:
             return False

@@ -63,6 +63,7 @@ MANIFEST = AppManifest(
             _("A freeze window or a stop was made, changed or ended."),
             freeze_payload,
             FreezeChanged,
+            without_team_for_all=True,
         ),
     ),
     webhook_heading=_("Releases"),

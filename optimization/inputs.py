@@ -2,9 +2,10 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.utils.translation import gettext as _
+from pydantic import AfterValidator, StringConstraints
 
 from accounts.models import Team
 from models_registry import files
@@ -27,16 +28,34 @@ from optimization.scorer_files import is_scorer, read_scorer
 from optimization.task_files import documents_of_test, is_task_file, read_task, text_digests
 
 
-class NoSuchItemFile(Exception):
+class NoSuchItemFile(ValueError):
     """The text says what to name."""
+
+
+def parts_of(named: str) -> tuple[str, str, str]:
+    """Return model, version and path of `model:version/path`. Raises NoSuchItemFile."""
+    label, _slash, path = named.strip().partition("/")
+    model, _colon, name = label.partition(":")
+    if not (model and name and path) or len(named.split()) != 1:
+        raise NoSuchItemFile(_("Name a file of a version: model:version/path, such as tests:v1/items.jsonl."))
+    return model, name, path
+
+
+def _is_named(named: str) -> str:
+    parts_of(named)
+    return named
+
+
+ItemFileName = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=150), AfterValidator(_is_named)
+]
+"""`model:version/path`, which need not be there."""
 
 
 def item_file(team: Team, named: str) -> tuple[Version, dict[str, Any]]:
     """Return the version of `model:version/path` and `{label, path, sha256}`. Raises NoSuchItemFile."""
-    label, _slash, path = named.strip().partition("/")
-    model, colon, name = label.partition(":")
-    if not (colon and path):
-        raise NoSuchItemFile(_("Name a file of a version: model:version/path, such as tests:v1/items.jsonl."))
+    model, name, path = parts_of(named)
+    label = f"{model}:{name}"
     version = Version.objects.filter(
         model__team=team, model__name=model, name=name, state=VersionState.READY
     ).first()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accounts.models import User
-from accounts.selectors import may, people_with
+from accounts.selectors import grants_of, may, people_with
 from accounts.states import Right
 from common.actor import Actor
 from common.reconcile import kernel
@@ -63,7 +63,15 @@ def count_of(release: Release, terms: ApprovalTerms, approvals: Iterable[Approva
 
 
 def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | None:
-    """Return the person who is away in whose place the actor may approve; None: nobody."""
+    """Return the person who is away in whose place the actor may approve; None: nobody.
+
+    A token needs the scope for it, and reaches no further than its services.
+    """
+    services = grants_of(actor).services
+    if actor.scopes is not None and Right.RELEASES_APPROVE not in actor.scopes:
+        return None
+    if services and release.service.name not in services:
+        return None
     rows = ApprovalDelegation.objects.in_force(kernel.clock()).filter(
         team=release.team_id, delegate=actor.user_id
     )

@@ -66,9 +66,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rerun-processes",
+        "--rerun-waiting",
         action="store_true",
-        help="a failed test that starts processes or a browser is run once more; the end names it as RERUN",
+        help="a failed test that waits for processes, a browser or threads is run once more, named as RERUN",
     )
     parser.addoption(
         "--note-files",
@@ -105,9 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not config.getoption("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(timeout_seconds(item)))
-    if config.getoption("--rerun-processes"):
+    if config.getoption("--rerun-waiting"):
         for item in items:
-            if is_dear(item):
+            if is_dear(item) or waits_for_threads(item):
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -118,6 +118,11 @@ def timeout_seconds(item: pytest.Item) -> int:
 
 def is_dear(item: pytest.Item) -> bool:
     return any(mark.name in DEAR for mark in item.iter_markers())
+
+
+def waits_for_threads(item: pytest.Item) -> bool:
+    """Its file waits for what comes in its own time, which a busy machine may delay."""
+    return isinstance(item, pytest.Function) and hasattr(item.module, "eventually")
 
 
 def asks_any_database(item: pytest.Item) -> bool:

@@ -84,13 +84,18 @@ class WriteDeliveries(Step[WebhookEvent]):
 
 def _receivers(row: WebhookEvent, payload: EventPayload) -> list[WebhookEndpoint]:
     """Return the endpoints whose owners the event concerns and whose rules choose it."""
-    owners = Q(team=None, person=None) | Q(person__in=selectors.listeners(payload.team_id))
+    for_all = payload.team_id is None and catalogue.known()[row.type].without_team_for_all
+    listeners = selectors.listeners(payload.team_id, for_all=for_all)
+    owners = Q(team=None, person=None) | Q(person__in=listeners)
+    if for_all:
+        owners |= ~Q(team=None)
     if (team := Team.objects.filter(pk=payload.team_id or 0).first()) is not None:
         owners |= Q(team=team)
     documents = (value for value in payload.data.values() if isinstance(value, Mapping))
     severity = next((str(one["severity"]) for one in documents if one.get("severity")), "")
     endpoints = WebhookEndpoint.objects.filter(owners, enabled=True)
-    return [one for one in endpoints if one.wants(row.type, team=str(team or ""), severity=severity)]
+    team_name = None if for_all else str(team or "")
+    return [one for one in endpoints if one.wants(row.type, team=team_name, severity=severity)]
 
 
 def _first_try_at(endpoint: WebhookEndpoint, now: datetime) -> datetime:

@@ -15,7 +15,8 @@ class EventPayload:
     """Payload of an event."""
 
     team_id: int | None
-    """Whose it is; None: only the installation's endpoints hear it."""
+    """Whose it is; None: only the installation's endpoints hear it, or those of all teams where its type says
+    so."""
     data: Mapping[str, Any]
     """Ids, and the document that REST shows."""
 
@@ -36,6 +37,8 @@ class WebhookEventType:
     itself."""
     ids: tuple[str, ...] = ()
     """The fields of `on` that are noted and sent; empty: all of them."""
+    without_team_for_all: bool = False
+    """One of no team concerns every team."""
 
     def ids_of(self, event: Any) -> Ids:
         return {name: getattr(event, name) for name in self.ids or [field.name for field in fields(event)]}

@@ -54,8 +54,9 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     filterset_class = ReleaseFilter
     needs: ClassVar = {
         "create": Right.RELEASES_START,
-        "approve": Right.RELEASES_APPROVE,
-        "reject": Right.RELEASES_APPROVE,
+        # A delegate decides by the right of the person who is away: the service asks for it.
+        "approve": Right.READ,
+        "reject": Right.READ,
         "pause": Right.RELEASES_OPERATE,
         "resume": Right.RELEASES_OPERATE,
         "abort": Right.RELEASES_OPERATE,

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common.reconcile import Operation, StepOutcome
 from model_store.errors import BlobMissing
-from optimization.inputs import NoSuchItemFile, item_file
+from optimization.inputs import ItemFileName, NoSuchItemFile, item_file
 from releases import answers
 from releases.answers import BadLabelledSet, LabelledItem, WorkerAnswer
 from releases.comparison import (
@@ -72,9 +72,7 @@ class CompareAnswersStep(ComparisonStep):
     start = {"requests": "tests:v1/requests.jsonl"}
 
     kind: Literal["compare_answers"] = "compare_answers"
-    requests: Annotated[
-        str, StringConstraints(strip_whitespace=True, max_length=150, pattern=r"^[^:/\s]+:[^:/\s]+/\S+$")
-    ] = Field(
+    requests: ItemFileName = Field(
         title=gettext_noop("Requests"),
         description=gettext_noop(
             "A file of a version of the team, model:version/path: JSON lines with prompt, or path and "

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from clusters import selectors as fleet
 from clusters.scrape_targets import server_of
@@ -17,7 +17,7 @@ from common.errors import SlipwayError
 from common.reconcile import Operation, StepOutcome
 from model_store.errors import BlobMissing
 from models_registry.services.evaluations import FigureInput, evaluate_version
-from optimization.inputs import NoSuchItemFile, item_file
+from optimization.inputs import ItemFileName, NoSuchItemFile, item_file
 from optimization.noninferiority import PairedEstimate, estimate
 from releases import answers
 from releases.answers import BadLabelledSet, LabelledItem, WorkerAnswer
@@ -117,9 +117,7 @@ class EvaluateStep(StepSpec):
     }
 
     kind: Literal["evaluate"] = "evaluate"
-    items: Annotated[
-        str, StringConstraints(strip_whitespace=True, max_length=150, pattern=r"^[^:/\s]+:[^:/\s]+/\S+$")
-    ] = Field(
+    items: ItemFileName = Field(
         title=gettext_noop("Labelled set"),
         description=gettext_noop(
             "A file of a version of the team, model:version/path: JSON lines with prompt (or path and body "

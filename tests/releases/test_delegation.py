@@ -54,6 +54,17 @@ def test_a_delegate_approves_in_the_place_of_who_is_away_and_both_are_named(wait
     assert not waiting_for(cy).exists()
 
 
+def test_a_delegate_decides_over_rest_with_a_token_that_reaches_so_far(waiting: Scene) -> None:
+    address, reason = f"releases/{waiting.release.pk}/approve/", {"reason": "Reads well."}
+    delegated(waiting, member(waiting, "cy", Role.VIEWER))
+    cy = User.objects.get(username="cy")
+    for token in ({"scopes": ["read"]}, {"services": ["another"]}):
+        assert api(cy, **token).post(address, reason).status_code == 403
+    assert not waiting.release.approvals.exists()
+    assert api(cy).post(address, reason).status_code == 200
+    assert waiting.release.approvals.get().who == "cy (bo)"
+
+
 def test_a_delegation_counts_within_its_time_and_never_for_ones_own_release(waiting: Scene) -> None:
     ends_at = waiting.clock.at + timedelta(hours=1)
     ada = waiting.requester

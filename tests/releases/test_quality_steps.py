@@ -138,6 +138,9 @@ def test_quality_comes_before_traffic() -> None:
     for step in (EVALUATE, {"kind": "verify_signature"}):
         with pytest.raises(InvalidPlan):
             parse_plan({"name": "x", "steps": [DEPLOY, WEIGHT, step, PROMOTE]})
+    for step in ({**EVALUATE, "items": "tests"}, {"kind": "compare_answers", "requests": "tests:v1/a b"}):
+        with pytest.raises(InvalidPlan, match="Name a file of a version: model:version/path"):
+            parse_plan({"name": "x", "steps": [DEPLOY, WEIGHT, step, PROMOTE]})
     with pytest.raises(InvalidPlan, match="no later approval always asks"):
         parse_plan({"name": "x", "steps": [DEPLOY, {**EVALUATE, "on_too_few": "ask"}, PROMOTE]})
 

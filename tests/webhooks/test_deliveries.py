@@ -14,6 +14,7 @@ from accounts.services import webhooks
 from common.errors import Conflict
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel
+from freezes.services import stop_releases
 from tests.cast import SYSTEM, person, team
 from tests.crash.harness import Checkpoints, Clock, Crash, crashes, die, run_until_rest, worker
 from tests.webhooks.receiver import Receiver, Reply
@@ -324,6 +325,19 @@ class TestDeliveriesToAPerson:
         happen("parcel.posted")
         deliver(clock)
         assert len(receiver.received) == 1, "its rule names another team"
+
+    def test_a_stop_of_all_teams_arrives_at_every_team_and_one_of_a_team_at_that_team(
+        self, own, endpoint, receiver, clock
+    ):
+        WebhookEndpoint.objects.update(teams=["rail"], events=["freeze.changed"])
+        WebhookEndpoint.objects.filter(pk=endpoint.pk).update(teams=[])
+        stop_releases(actor=SYSTEM, team=None, reason="All is slow.")
+        stop_releases(actor=SYSTEM, team=team("rail"), reason="Trains stand.")
+        deliver(clock)
+        told = WebhookDelivery.objects.filter(state="delivered").values_list("endpoint", "event__team__name")
+        assert sorted(told, key=str) == sorted(
+            [(endpoint.pk, None), (own.pk, None), (own.pk, "rail")], key=str
+        )
 
     def test_who_leaves_a_team_is_sent_nothing_more_of_it_not_even_what_waits(self, own, receiver, clock):
         WebhookEndpoint.objects.update(quiet_until=timezone.now() + timedelta(hours=1))
