@@ -4,6 +4,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from accounts.selectors import grants_of, may, people_with
@@ -14,6 +17,9 @@ from releases.models import Approval, ApprovalDelegation, Release
 from releases.plans.step import ApprovalTerms
 from releases.policy import ReleasePolicy, stricter
 from releases.selectors.plans import policy_at_start, policy_of
+
+FRESH = timedelta(minutes=5)
+"""Since an approver's sign-in, where the policy asks for a fresh one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class ApprovalCount:
 
     people: int
     """How many must approve."""
+    policy: ReleasePolicy
     given: Sequence[Approval]
     void: Sequence[Approval]
     """Of a policy that has changed since."""
@@ -59,7 +66,7 @@ def count_of(release: Release, terms: ApprovalTerms, approvals: Iterable[Approva
         (one for one in approvals if one.step_index == release.step_index), key=lambda one: one.pk
     )
     void = [one for one in at_hand if not rules.counts(one)]
-    return ApprovalCount(rules.people, [one for one in at_hand if one not in void], void)
+    return ApprovalCount(rules.people, rules.policy, [one for one in at_hand if one not in void], void)
 
 
 def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | None:
@@ -84,6 +91,16 @@ def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | Non
     if (named := policy_at_start(release).approvers) is not None:
         people = people.filter(username__in=named)
     return people.order_by("username").first()
+
+
+def fresh_sign_in_asked(policy: ReleasePolicy, signed_in_at: datetime | None) -> str:
+    """Return what an approver has to do first whose last sign-in was then; empty: nothing."""
+    if not policy.fresh_sign_in or (signed_in_at and kernel.clock() - signed_in_at <= FRESH):
+        return ""
+    return _(
+        "The release policy asks for a fresh sign-in: sign out, sign in again, and approve within "
+        "%(minutes)s minutes."
+    ) % {"minutes": round(FRESH.total_seconds() / 60)}
 
 
 def may_approve(release: Release, actor: Actor, terms: ApprovalTerms) -> bool:

@@ -1,4 +1,4 @@
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
@@ -9,7 +9,7 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from releases.approving import ApprovalRules, acts_for, may_approve, rules_of
+from releases.approving import ApprovalRules, acts_for, fresh_sign_in_asked, may_approve, rules_of
 from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties, SignInTooOld
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
@@ -17,9 +17,6 @@ from releases.plans.step import ApprovalTerms
 from releases.selectors.plans import plan_of, policy_at_start
 from releases.services.release import halt_release
 from releases.states import ApprovalDecision, Halt, ReleaseState, word_of
-
-FRESH = timedelta(minutes=5)
-"""Since an approver's sign-in, where the policy asks for a fresh one."""
 
 
 def approve(release: Release, *, actor: Actor, reason: str, signed_in_at: datetime | None = None) -> Approval:
@@ -143,15 +140,7 @@ def _refuse_unfit(
             _("The release policy names who may approve: %(people)s. You are not among them.")
             % {"people": people}
         )
-    if not rules.policy.fresh_sign_in:
-        return
-    if actor.via != "web":
+    if rules.policy.fresh_sign_in and actor.via != "web":
         raise SignInTooOld(_("The release policy asks for a fresh sign-in: approve it in the browser."))
-    if signed_in_at is None or kernel.clock() - signed_in_at > FRESH:
-        raise SignInTooOld(
-            _(
-                "The release policy asks for a fresh sign-in: sign out, sign in again, and approve within "
-                "%(minutes)s minutes."
-            )
-            % {"minutes": round(FRESH.total_seconds() / 60)}
-        )
+    if asked := fresh_sign_in_asked(rules.policy, signed_in_at):
+        raise SignInTooOld(asked)

@@ -19,6 +19,7 @@ from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
 from freezes.selectors import stops_for
+from releases.approving import fresh_sign_in_asked
 from releases.filters import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
@@ -70,6 +71,9 @@ def release_page(request: HttpRequest, pk: int) -> HttpResponse:
     shown = ReleasePage(_release(of_request(request), pk), of_request(request))
     # A part brings all that moves with it, so that one request keeps the whole page true.
     context = {"release": shown.release, "shown": shown, "refreshes": is_part_request(request)}
+    if shown.count and shown.decisions:
+        asked = fresh_sign_in_asked(shown.count.policy, signed_in_at(request))
+        context |= {"sign_in_asked": asked}
     return page(request, "releases/release.html", context, parts=("now",))
 
 

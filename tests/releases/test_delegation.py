@@ -133,7 +133,10 @@ def test_whoever_has_just_signed_in_approves_on_the_page(waiting: Scene) -> None
     person.save()
     browser, address = Client(), f"/releases/{waiting.release.pk}/approve/"
     browser.post("/accounts/login/", {"login": "bo", "password": "a long enough one"})
+    page, asked = f"/releases/{waiting.release.pk}/", "asks for a fresh sign-in"
+    assert asked not in browser.get(page).content.decode()
     waiting.clock.at = timezone.now() + timedelta(minutes=6)
+    assert asked in browser.get(page).content.decode()
     browser.post(address, {"reason": "Yes."})
     assert not waiting.release.approvals.exists()
     waiting.clock.at = timezone.now()
