@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 
+from accounts.actors import grants_of
 from accounts.models import User
-from accounts.selectors import grants_of, may, people_with
+from accounts.selectors import may, people_with
 from accounts.states import Right
 from common.actor import Actor
 from common.reconcile import kernel
