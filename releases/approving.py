@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.actors import grants_of
@@ -13,7 +14,9 @@ from accounts.models import User
 from accounts.selectors import may, people_with
 from accounts.states import Right
 from common.actor import Actor
+from common.errors import SlipwayError
 from common.reconcile import kernel
+from releases.errors import BelowPolicy, SeparationOfDuties
 from releases.models import Approval, ApprovalDelegation, Release
 from releases.plans.step import ApprovalTerms
 from releases.policy import ReleasePolicy, stricter
@@ -30,6 +33,9 @@ class ApprovalRules:
     policy: ReleasePolicy
     policy_hash: str
     people: int
+    """How many must approve."""
+    role: str
+    separate_requester: bool
 
     def counts(self, approval: Approval) -> bool:
         """Whether it was given under the policy of now. Approvals of the release before say of none."""
@@ -37,23 +43,34 @@ class ApprovalRules:
 
 
 def rules_of(release: Release, terms: ApprovalTerms) -> ApprovalRules:
-    now = policy_of(release.service)
+    """Return the rules. What the plan lacks of the policy at the start was let pass; a stricter policy of now
+    adds to it.
+    """
+    now, start = policy_of(release.service), policy_at_start(release)
     document = json.dumps(now.to_dict(), sort_keys=True)
-    policy = stricter(policy_at_start(release), now)
-    digest = hashlib.sha256(document.encode()).hexdigest()
-    return ApprovalRules(policy, digest, max(terms.people, policy.people))
+    policy = stricter(start, now)
+    asks_for_admin = now.approval != "none" and now.role == "admin" != start.role
+    return ApprovalRules(
+        policy=policy,
+        policy_hash=hashlib.sha256(document.encode()).hexdigest(),
+        people=max(terms.people, policy.people),
+        role="admin" if asks_for_admin else terms.role,
+        separate_requester=terms.separate_requester or now.approval == "another_person" != start.approval,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCount:
-    """The approvals that the step at hand has, and how many it needs."""
+    """The approvals that the step at hand has, under the rules that they need."""
 
-    people: int
-    """How many must approve."""
-    policy: ReleasePolicy
+    rules: ApprovalRules
     given: Sequence[Approval]
     void: Sequence[Approval]
     """Of a policy that has changed since."""
+
+    @property
+    def people(self) -> int:
+        return self.rules.people
 
     @property
     def missing(self) -> int:
@@ -67,13 +84,14 @@ def count_of(release: Release, terms: ApprovalTerms, approvals: Iterable[Approva
         (one for one in approvals if one.step_index == release.step_index), key=lambda one: one.pk
     )
     void = [one for one in at_hand if not rules.counts(one)]
-    return ApprovalCount(rules.people, rules.policy, [one for one in at_hand if one not in void], void)
+    return ApprovalCount(rules, [one for one in at_hand if one not in void], void)
 
 
-def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | None:
+def _person_away(release: Release, actor: Actor, count: ApprovalCount) -> User | None:
     """Return the person who is away in whose place the actor may approve; None: nobody.
 
-    A token needs the scope for it, and reaches no further than its services.
+    Who has not approved yet comes first. A token needs the scope for it, and reaches no further than its
+    services.
     """
     services = grants_of(actor).services
     if actor.scopes is not None and Right.RELEASES_APPROVE not in actor.scopes:
@@ -85,13 +103,71 @@ def acts_for(release: Release, actor: Actor, terms: ApprovalTerms) -> User | Non
     )
     if actor.user_id is None or not rows.exists() or not may(actor, Right.READ, release.team_id):
         return None
-    right = Right.PEOPLE_ADMIN if terms.role == "admin" else Right.RELEASES_APPROVE
-    people = people_with(right, release.team_id).filter(pk__in=rows.values("person"))
-    if terms.separate_requester and release.requested_by_id is not None:
+    people = approvers_of(release, count.rules).filter(pk__in=rows.values("person"))
+    used = _rights_used(count)
+    return min(people, key=lambda person: person.pk in used, default=None)
+
+
+def approvers_of(release: Release, rules: ApprovalRules) -> QuerySet[User]:
+    """Return who may approve it by their own right, by name."""
+    right = Right.PEOPLE_ADMIN if rules.role == "admin" else Right.RELEASES_APPROVE
+    people = people_with(right, release.team_id).order_by("username")
+    if rules.separate_requester and release.requested_by_id is not None:
         people = people.exclude(pk=release.requested_by_id)
-    if (named := policy_at_start(release).approvers) is not None:
-        people = people.filter(username__in=named)
-    return people.order_by("username").first()
+    if rules.policy.approvers is not None:
+        people = people.filter(username__in=rules.policy.approvers)
+    return people
+
+
+def in_whose_place(release: Release, actor: Actor, count: ApprovalCount) -> User | None:
+    """Return the person in whose place the actor decides; None: by a right of their own, or by none."""
+    named = count.rules.policy.approvers
+    if may_approve(release, actor, count.rules) and (named is None or actor.name in named):
+        return None
+    return _person_away(release, actor, count)
+
+
+def may_decide(release: Release, actor: Actor, count: ApprovalCount) -> bool:
+    """Whether the actor has the right that the step asks for, or acts for who has it."""
+    if may_approve(release, actor, count.rules):
+        return True
+    return in_whose_place(release, actor, count) is not None
+
+
+def may_approve(release: Release, actor: Actor, rules: ApprovalRules) -> bool:
+    """Whether the actor has the right that the step asks for."""
+    if not may(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name):
+        return False
+    return rules.role != "admin" or may(actor, Right.PEOPLE_ADMIN, release.team)
+
+
+def decided_already(actor: Actor, absent: User | None, count: ApprovalCount) -> str:
+    """Return why the actor, in the place of who is absent, has no word left to say; empty: there is one."""
+    if not count.missing:
+        return _("Somebody has decided already.")
+    if any(one.by_id == actor.user_id for one in count.given):
+        return _("You have approved; another person must approve, too.")
+    if (absent.pk if absent else actor.user_id) in _rights_used(count):
+        return _("It was approved by this right already; another approver must approve, too.")
+    return ""
+
+
+def _rights_used(count: ApprovalCount) -> set[int | None]:
+    return {pk for one in count.given for pk in (one.by_id, one.on_behalf_of_id) if pk is not None}
+
+
+def refusal(release: Release, actor: Actor, absent: User | None, rules: ApprovalRules) -> SlipwayError | None:
+    """Return what keeps the actor, who may reject it, from approving it; the sign-in aside."""
+    if rules.separate_requester and actor.user_id is not None and release.requested_by_id == actor.user_id:
+        return SeparationOfDuties(_("You requested this release, so another person must approve it."))
+    named, name = rules.policy.approvers, absent.username if absent else actor.name
+    if named is not None and name not in named:
+        people = ", ".join(named) or _("nobody")
+        return BelowPolicy(
+            _("The release policy names who may approve: %(people)s. You are not among them.")
+            % {"people": people}
+        )
+    return None
 
 
 def fresh_sign_in_asked(policy: ReleasePolicy, signed_in_at: datetime | None) -> str:
@@ -102,10 +178,3 @@ def fresh_sign_in_asked(policy: ReleasePolicy, signed_in_at: datetime | None) ->
         "The release policy asks for a fresh sign-in: sign out, sign in again, and approve within "
         "%(minutes)s minutes."
     ) % {"minutes": round(FRESH.total_seconds() / 60)}
-
-
-def may_approve(release: Release, actor: Actor, terms: ApprovalTerms) -> bool:
-    """Whether the actor has the right that the step asks for."""
-    if not may(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name):
-        return False
-    return terms.role != "admin" or may(actor, Right.PEOPLE_ADMIN, release.team)

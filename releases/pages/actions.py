@@ -14,11 +14,10 @@ from common.pages import formats
 from common.pages.badges import Tone
 from freezes.selectors import ActiveFreeze
 from releases import bake
-from releases.approving import acts_for, may_approve
+from releases.approving import ApprovalCount, decided_already, in_whose_place, may_decide, refusal
 from releases.judge.threshold import Threshold
 from releases.models import Release
 from releases.plans.plan import PlanSpec
-from releases.selectors.plans import plan_of, policy_at_start
 from releases.states import ReleaseState
 
 CANCEL = gettext_lazy("Cancel")
@@ -58,14 +57,17 @@ class ReleaseAction:
         return f"ask-{self.name}-{self.release_id}"
 
 
-def decisions(release: Release, plan: PlanSpec, actor: Actor, *, others: int = 0) -> list[ReleaseAction]:
+def decisions(
+    release: Release, plan: PlanSpec, actor: Actor, count: ApprovalCount | None
+) -> list[ReleaseAction]:
     """Approve and reject, while the release waits for a word that this person has the right to say.
 
-    `others`: how many more people must approve after this one.
+    `count`: where the approval at hand stands; None: it waits for none.
     """
-    if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
+    if count is None or not may_decide(release, actor, count):
         return []
-    if not may_decide(release, plan, actor):
+    absent = in_whose_place(release, actor, count)
+    if decided_already(actor, absent, count):
         return []
     reject = ReleaseAction(
         release.pk,
@@ -78,32 +80,16 @@ def decisions(release: Release, plan: PlanSpec, actor: Actor, *, others: int = 0
         confirm=_("Reject"),
         placeholder=_("Reason"),
     )
-    is_another = must_be_another(release, plan, actor) or must_be_named(release, actor)
-    return [*([] if is_another else [_approve(release, plan, others)]), reject]
+    may_say_yes = refusal(release, actor, absent, count.rules) is None
+    return [*([_approve(release, plan, count.missing - 1)] if may_say_yes else []), reject]
 
 
-def may_decide(release: Release, plan: PlanSpec, actor: Actor) -> bool:
-    """Whether the person has the rights that the approval step at hand asks for, or acts for who has."""
-    terms = plan.steps[release.step_index].approval
-    if terms is None:
-        return may(actor, Right.RELEASES_APPROVE, release.team)
-    return may_approve(release, actor, terms) or acts_for(release, actor, terms) is not None
-
-
-def must_be_another(release: Release, plan: PlanSpec, actor: Actor) -> bool:
-    """Whether the plan keeps this person, who asked for the release, from approving it."""
-    terms = plan.steps[release.step_index].approval
-    separate = terms is not None and terms.separate_requester
-    return separate and release.requested_by_id is not None and release.requested_by_id == actor.user_id
-
-
-def must_be_named(release: Release, actor: Actor) -> bool:
-    """Whether the release policy names people who may approve, and this person is none of them."""
-    named = policy_at_start(release).approvers
-    if named is None or actor.name in named:
-        return False
-    terms = plan_of(release).steps[release.step_index].approval
-    return terms is None or acts_for(release, actor, terms) is None
+def kept_from_approving(release: Release, actor: Actor, count: ApprovalCount) -> str:
+    """Return why this person may not approve; empty: they may."""
+    if not may_decide(release, actor, count):
+        return _("You don't have permission to approve it.")
+    absent = in_whose_place(release, actor, count)
+    return decided_already(actor, absent, count) or str(refusal(release, actor, absent, count.rules) or "")
 
 
 def operations(

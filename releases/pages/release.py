@@ -8,8 +8,6 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.selectors import people_with
-from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.models import Deployment
 from common.actor import Actor
@@ -19,7 +17,7 @@ from gateway import selectors as gateway
 from models_registry.facts.comparison import VersionComparison
 from models_registry.selectors import versions
 from releases import bake
-from releases.approving import ApprovalCount, acts_for, count_of, may_approve
+from releases.approving import ApprovalCount, approvers_of, count_of, in_whose_place
 from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import JudgeVerdict
@@ -34,7 +32,7 @@ from releases.plans.plan import PlanSpec
 from releases.plans.step import kinds_with
 from releases.policy import PolicyTerm
 from releases.sampling import sampler
-from releases.selectors.plans import plan_of, policy_at_start, shortfalls_of
+from releases.selectors.plans import plan_of, shortfalls_of
 from releases.selectors.releases import (
     DECISIONS,
     WaitingFor,
@@ -88,7 +86,9 @@ class ReleasePage:
     def count(self) -> ApprovalCount | None:
         """Return where the approval at hand stands; None: it waits for none."""
         terms = self.plan.steps[self.release.step_index].approval
-        return count_of(self.release, terms, self.approvals) if terms and self.waiting else None
+        if terms is None or self.waiting is None or self.waiting.kind != "approval":
+            return None
+        return count_of(self.release, terms, self.approvals)
 
     @property
     def word(self) -> Approval | None:
@@ -106,10 +106,9 @@ class ReleasePage:
     @cached_property
     def acts_for(self) -> User | None:
         """Return the person in whose place this one may decide."""
-        terms = self.plan.steps[self.release.step_index].approval
-        if terms is None or not self.decisions or may_approve(self.release, self._actor, terms):
-            return None
-        return acts_for(self.release, self._actor, terms)
+        return (
+            in_whose_place(self.release, self._actor, self.count) if self.count and self.decisions else None
+        )
 
     @cached_property
     def evidence(self) -> list[tuple[str, str]]:
@@ -129,11 +128,6 @@ class ReleasePage:
         return actions.if_rejected(self.release)
 
     @cached_property
-    def has_approved(self) -> bool:
-        """Whether this person has approved, and others must, too."""
-        return self.count is not None and any(one.by_id == self._actor.user_id for one in self.count.given)
-
-    @cached_property
     def frozen(self) -> ActiveFreeze | None:
         """Return the freeze that keeps it where it is."""
         return freeze_holding(self.release) if self.release.in_motion else None
@@ -144,10 +138,7 @@ class ReleasePage:
 
     @cached_property
     def decisions(self) -> list[actions.ReleaseAction]:
-        if self.word or self.has_approved:
-            return []
-        others = self.count.missing - 1 if self.count else 0
-        return actions.decisions(self.release, self.plan, self._actor, others=others)
+        return actions.decisions(self.release, self.plan, self._actor, self.count)
 
     @cached_property
     def on_timeout(self) -> str:
@@ -155,24 +146,20 @@ class ReleasePage:
         return terms.on_timeout if terms else ""
 
     @cached_property
-    def must_be_named(self) -> bool:
-        return actions.must_be_named(self.release, self._actor)
+    def kept_from_approving(self) -> str:
+        """Return why this person may not approve what waits for an approval."""
+        return actions.kept_from_approving(self.release, self._actor, self.count) if self.count else ""
 
     @cached_property
     def shortfalls(self) -> Sequence[PolicyTerm]:
         return shortfalls_of(self.release)
 
     @cached_property
-    def must_be_another(self) -> bool:
-        return actions.must_be_another(self.release, self.plan, self._actor)
-
-    @cached_property
     def approvers(self) -> Sequence[User]:
         """Who else could say the word; a few of them."""
-        people = people_with(Right.RELEASES_APPROVE, self.release.team).order_by("username")
-        named = policy_at_start(self.release).approvers
-        if named is not None:
-            people = people.filter(username__in=named)
+        if self.count is None:
+            return []
+        people = approvers_of(self.release, self.count.rules)
         return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
 
     @cached_property

@@ -39,7 +39,7 @@ from releases.policy import PolicyTerm, ReleasePolicy, demands, guards_candidate
 from releases.sampling import sampler
 from releases.selectors.adapters import wanted_adapters
 from releases.selectors.plans import plan_named, plan_of, policy_of
-from releases.selectors.releases import weights
+from releases.selectors.releases import count_at_hand, weights
 from releases.selectors.services import history, release_of, summarised
 from releases.services.pod_patch import approved_patch
 from releases.states import PatchState, ReleaseHeader
@@ -87,7 +87,9 @@ class ServicePage:
     def may_decide(self) -> bool:
         """Whether this person may approve or reject the release that waits."""
         release = self.release
-        return release is not None and bool(actions.decisions(release, plan_of(release), self._actor))
+        if release is None:
+            return False
+        return bool(actions.decisions(release, plan_of(release), self._actor, count_at_hand(release)))
 
     @cached_property
     def machines_out(self) -> list[Incident]:

@@ -54,8 +54,6 @@ class WaitingFor:
 
     kind: str
     right: Right
-    role: str | None
-    separate_requester: bool
     since: datetime | None
     until: datetime | None
     why: str
@@ -142,8 +140,6 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         return WaitingFor(
             kind="person",
             right=Right.RELEASES_OPERATE,
-            role=None,
-            separate_requester=False,
             since=release.stuck_at,
             until=None,
             why=release.last_error,
@@ -159,8 +155,6 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
     return WaitingFor(
         kind="approval",
         right=Right.RELEASES_APPROVE,
-        role=step.role,
-        separate_requester=step.separate_requester,
         since=since,
         until=since + timedelta(seconds=step.timeout_seconds) + held_for(release) if ends and since else None,
         why=_("The plan requires an approval before all traffic goes to the new version."),

@@ -9,12 +9,19 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from releases.approving import ApprovalRules, acts_for, fresh_sign_in_asked, may_approve, rules_of
-from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties, SignInTooOld
+from releases.approving import (
+    ApprovalCount,
+    ApprovalRules,
+    count_of,
+    decided_already,
+    fresh_sign_in_asked,
+    in_whose_place,
+    refusal,
+)
+from releases.errors import NotWaiting, SignInTooOld
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
-from releases.plans.step import ApprovalTerms
-from releases.selectors.plans import plan_of, policy_at_start
+from releases.selectors.plans import plan_of
 from releases.services.release import halt_release
 from releases.states import ApprovalDecision, Halt, ReleaseState, word_of
 
@@ -44,19 +51,23 @@ def _decide(
     with transaction.atomic():
         release.refresh_from_db(from_queryset=Release.objects.select_for_update())
         terms = plan_of(release).steps[release.step_index].approval
-        absent = _right_of(release, actor, terms)
+        count = (
+            count_of(release, terms, release.approvals.filter(plan_hash=release.plan_hash)) if terms else None
+        )
+        absent = _right_of(release, actor, count)
         if actor.user_id is None:
             raise NotWaiting(_("Only a person can decide."))
         waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
-        if not waits or terms is None:
+        if not waits or count is None:
             raise NotWaiting(
                 _("The release does not wait for an approval; it is %(release)s.")
                 % {"release": word_of(release.state)}
             )
-        rules = rules_of(release, terms)
-        _refuse_second(release, actor, absent, rules)
+        if decided := decided_already(actor, absent, count):
+            raise NotWaiting(decided)
+        rules = count.rules
         if decision == ApprovalDecision.APPROVE:
-            _refuse_unfit(release, actor, terms, rules, absent, signed_in_at)
+            _refuse_unfit(release, actor, rules, absent, signed_in_at)
         try:
             with transaction.atomic():
                 approval = Approval.objects.create(
@@ -68,7 +79,7 @@ def _decide(
                     on_behalf_of=absent,
                     policy_hash=rules.policy_hash,
                     requester_id=release.requested_by_id,
-                    separate_requester=terms.separate_requester,
+                    separate_requester=rules.separate_requester,
                     reason=reason,
                 )
         except IntegrityError:
@@ -93,53 +104,26 @@ def _decide(
     return approval
 
 
-def _right_of(release: Release, actor: Actor, terms: ApprovalTerms | None) -> User | None:
+def _right_of(release: Release, actor: Actor, count: ApprovalCount | None) -> User | None:
     """Return in whose place the actor decides; None: by a right of their own. Raises NotAllowed."""
-    if terms is not None and not may_approve(release, actor, terms):
-        absent = acts_for(release, actor, terms)
-        if absent is not None:
-            return absent
-    require(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name)
-    if terms is not None and terms.role == "admin":
-        require(actor, Right.PEOPLE_ADMIN, release.team)
-    named = policy_at_start(release).approvers
-    is_named = named is None or actor.name in named
-    return None if is_named or terms is None else acts_for(release, actor, terms)
-
-
-def _refuse_second(release: Release, actor: Actor, absent: User | None, rules: ApprovalRules) -> None:
-    """Raises NotWaiting where enough people have decided, or somebody has by the same right."""
-    rows = release.approvals.filter(step_index=release.step_index, plan_hash=release.plan_hash)
-    given = [one for one in rows if rules.counts(one)]
-    if len(given) >= rules.people:
-        raise NotWaiting(_("Somebody has decided already."))
-    if any(one.by_id == actor.user_id for one in given):
-        raise NotWaiting(_("You have approved it already; another person must approve, too."))
-    right_of = {actor.user_id} if absent is None else {absent.pk}
-    if any(right_of & {one.by_id, one.on_behalf_of_id} for one in given):
-        raise NotWaiting(_("It was approved by this right already; another approver must approve, too."))
+    absent = in_whose_place(release, actor, count) if count else None
+    if absent is None:
+        require(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name)
+        if count is not None and count.rules.role == "admin":
+            require(actor, Right.PEOPLE_ADMIN, release.team)
+    return absent
 
 
 def _refuse_unfit(
     release: Release,
     actor: Actor,
-    terms: ApprovalTerms,
     rules: ApprovalRules,
     absent: User | None,
     signed_in_at: datetime | None,
 ) -> None:
     """Raises SeparationOfDuties, BelowPolicy, SignInTooOld."""
-    if terms.separate_requester and release.requested_by_id == actor.user_id:
-        raise SeparationOfDuties(
-            _("You asked for this release, so somebody else must approve it: that is what its plan says.")
-        )
-    named, name = rules.policy.approvers, absent.username if absent else actor.name
-    if named is not None and name not in named:
-        people = ", ".join(named) or _("nobody")
-        raise BelowPolicy(
-            _("The release policy names who may approve: %(people)s. You are not among them.")
-            % {"people": people}
-        )
+    if refused := refusal(release, actor, absent, rules):
+        raise refused
     if rules.policy.fresh_sign_in and actor.via != "web":
         raise SignInTooOld(_("The release policy asks for a fresh sign-in: approve it in the browser."))
     if asked := fresh_sign_in_asked(rules.policy, signed_in_at):

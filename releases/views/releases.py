@@ -72,7 +72,7 @@ def release_page(request: HttpRequest, pk: int) -> HttpResponse:
     # A part brings all that moves with it, so that one request keeps the whole page true.
     context = {"release": shown.release, "shown": shown, "refreshes": is_part_request(request)}
     if shown.count and shown.decisions:
-        asked = fresh_sign_in_asked(shown.count.policy, signed_in_at(request))
+        asked = fresh_sign_in_asked(shown.count.rules.policy, signed_in_at(request))
         context |= {"sign_in_asked": asked}
     return page(request, "releases/release.html", context, parts=("now",))
 

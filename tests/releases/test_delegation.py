@@ -17,7 +17,10 @@ from releases.errors import NotWaiting, SeparationOfDuties, SignInTooOld
 from releases.selectors.releases import waiting_for
 from releases.services.approval import approve
 from releases.services.delegation import delegate_approvals, end_delegation
+from releases.services.plan import save_plan
 from releases.services.policy import set_team_policy
+from releases.services.release import start_release
+from releases.services.service import change_service
 from releases.states import ReleaseState as S
 from tests.cast import SYSTEM, api, client_of
 from tests.releases.world import Scene
@@ -112,6 +115,39 @@ def test_one_right_is_no_two_approvals(waiting: Scene) -> None:
     approve(waiting.release, actor=waiting.approver, reason="Reads well.")
     with pytest.raises(NotWaiting):
         approve(waiting.release, actor=cy, reason="In the place of bo.")
+    page = client_of(User.objects.get(username="cy")).get(f"/releases/{waiting.release.pk}/").content.decode()
+    assert "approved by this right already" in page
+    assert f"/releases/{waiting.release.pk}/approve/" not in page
+    # Of two who are away, the one whose right is left counts.
+    di = member(waiting, "di", Role.APPROVER)
+    delegate_approvals(actor=di, team=waiting.team, delegate=User.objects.get(username="cy"))
+    assert approve(waiting.release, actor=cy, reason="In the place of di.").who == "cy (di)"
+
+
+def test_a_policy_that_is_stricter_by_now_keeps_the_requester_from_approving(scene: Scene) -> None:
+    steps = [{"kind": "deploy", "share_percent": 100}, {"kind": "weight", "percent": 30}]
+    steps += [{"kind": "approval", "separate_requester": False}, {"kind": "promote"}]
+    save_plan(actor=SYSTEM, team=scene.team, name="own", body={"steps": steps})
+    change_service(scene.service, actor=SYSTEM, plan_name="own", reason="We are few.")
+    scene.release = start_release(
+        actor=scene.approver, service=scene.service, version=scene.v2, plan_name="own"
+    )
+    scene.run_until_state(S.WAITING_APPROVAL)
+    address = f"/releases/{scene.release.pk}/"
+    browser = client_of(User.objects.get(username="bo"))
+    assert f"{address}approve/" in browser.get(address).content.decode()
+    stricter = {"approval": "another_person", "role": "admin"}
+    set_team_policy(actor=SYSTEM, team=scene.team, policy=stricter)
+    assert f"{address}approve/" not in browser.get(address).content.decode()
+    with pytest.raises(NotAllowed):
+        approve(scene.release, actor=scene.approver, reason="Mine.")
+    Membership.objects.filter(user__username="bo").update(role=Role.ADMIN)
+    with pytest.raises(SeparationOfDuties):
+        approve(scene.release, actor=actors.of_user(User.objects.get(username="bo")), reason="Mine.")
+    waiting_for = (
+        api(User.objects.get(username="bo")).get(f"releases/{scene.release.pk}/").json()["waiting_for"]
+    )
+    assert (waiting_for["role"], waiting_for["separate_requester"]) == ("admin", True)
 
 
 def test_a_protected_service_is_approved_after_a_fresh_sign_in_alone(waiting: Scene) -> None:

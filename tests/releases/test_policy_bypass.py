@@ -319,7 +319,7 @@ def test_one_approves_ones_own_release_with_no_token_either(scene: Scene) -> Non
     for scopes in (None, [Right.READ, Right.RELEASES_APPROVE]):
         answer = api(user_of(mine), scopes=scopes).post(path, {"reason": "me"})
         assert answer.status_code == 403
-        assert "somebody else must approve" in answer.json()["detail"]
+        assert "another person must approve" in answer.json()["detail"]
 
 
 def test_a_machine_account_approves_nothing(scene: Scene) -> None:
@@ -342,7 +342,7 @@ def test_only_the_people_whom_the_policy_names_approve_and_nobody_else_makes_app
         scene.approve()
     page = text_of(as_person("bo", scene), f"/releases/{release.pk}/")
     assert f"/releases/{release.pk}/approve/" not in page
-    assert "names who may approve." in page
+    assert "names who may approve: di. You are not among them." in page
     assert "Approvers: di." in page
     with pytest.raises(RightMissing):
         set_role(actor=scene.requester, user=user_of(scene.requester), team=scene.team, role=Role.APPROVER)

@@ -285,7 +285,10 @@ class ReleaseSerializer(ReleaseRowSerializer):
         # Enough people have approved; the release has not yet gone on.
         if waiting is None or (count is not None and not count.missing):
             return None
-        return WaitingForSerializer({**asdict(waiting), "people": count.people if count else 1}).data
+        terms = {"people": 1, "role": None, "separate_requester": False}
+        if count is not None:
+            terms = {name: getattr(count.rules, name) for name in terms}
+        return WaitingForSerializer(asdict(waiting) | terms).data
 
 
 @example(examples.NEW_RELEASE)
