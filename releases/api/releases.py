@@ -27,7 +27,7 @@ from releases.api.serializers.releases import (
 )
 from releases.filters import ReleaseFilter
 from releases.models import Release, Service
-from releases.services.approval import approve, reject
+from releases.services.approval import approve, reject, require_decision
 from releases.services.freezing import override_freeze
 from releases.services.release import abort, end_bake, pause, resume, rollback, start_release
 from releases.states import FINAL
@@ -54,7 +54,7 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     filterset_class = ReleaseFilter
     needs: ClassVar = {
         "create": Right.RELEASES_START,
-        # A delegate decides by the right of the person who is away: the service asks for it.
+        # A delegate decides by the right of the person who is away: `check_object_permissions` asks for it.
         "approve": Right.READ,
         "reject": Right.READ,
         "pause": Right.RELEASES_OPERATE,
@@ -67,6 +67,11 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
 
     def service_of(self, row: Release) -> str:
         return row.service.name
+
+    def check_object_permissions(self, request: Request, obj: Release) -> None:
+        super().check_object_permissions(request, obj)
+        if self.action in ("approve", "reject"):
+            require_decision(obj, actor=self.actor)
 
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()

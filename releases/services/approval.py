@@ -50,10 +50,7 @@ def _decide(
 ) -> Approval:
     with transaction.atomic():
         release.refresh_from_db(from_queryset=Release.objects.select_for_update())
-        terms = plan_of(release).steps[release.step_index].approval
-        count = (
-            count_of(release, terms, release.approvals.filter(plan_hash=release.plan_hash)) if terms else None
-        )
+        count = _count_of(release)
         absent = _right_of(release, actor, count)
         if actor.user_id is None:
             raise NotWaiting(_("Only a person can decide."))
@@ -102,6 +99,18 @@ def _decide(
         )
         events.publish(ReleaseMoved(release.pk, release.service_id))
     return approval
+
+
+def require_decision(release: Release, *, actor: Actor) -> None:
+    """Raises NotAllowed for who may neither approve nor reject it."""
+    _right_of(release, actor, _count_of(release))
+
+
+def _count_of(release: Release) -> ApprovalCount | None:
+    """Return where the approval of the step at hand stands; None: the step is no approval."""
+    terms = plan_of(release).steps[release.step_index].approval
+    given = release.approvals.filter(plan_hash=release.plan_hash)
+    return count_of(release, terms, given) if terms else None
 
 
 def _right_of(release: Release, actor: Actor, count: ApprovalCount | None) -> User | None:
