@@ -91,6 +91,8 @@ def let_pass(
         names = {"plan": plan.name, "service": service.name, "shortfalls": told}
         sentence = _("The plan %(plan)s falls short of what %(service)s demands. %(shortfalls)s") % names
         _require_bypass(actor, service.team, sentence, _("Follow another plan."))
+        if not bypass.strip() and actor.is_system:
+            raise BelowPolicy(joined((sentence, _("Follow another plan."))))
         if not bypass.strip():
             advice = _("Follow another plan, or say here why it may be released all the same.")
             raise BypassReasonMissing(fields={"bypass": [joined((sentence, advice))]})

@@ -18,6 +18,7 @@ from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
 from releases.selectors.environments import stages_of
 from releases.services.environments import copy_service, create_environments, promote
 from releases.services.freezing import resume_automation
+from releases.services.policy import set_team_policy
 from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
 from releases.subscribers import promote_in_environments, promote_what_may_start
@@ -78,6 +79,16 @@ def test_an_automatic_stage_follows_up_to_its_plans_approval_and_keeps_why_it_do
     scene.approve()
     scene.run_until_state(S.PROMOTED)
     assert stages_of(graph)[1].refusal == ""
+
+
+def test_an_automatic_stage_bypasses_no_policy_and_says_what_its_plan_lacks(scene: Scene) -> None:
+    staged(scene, is_automatic=True)
+    set_team_policy(actor=SYSTEM, team=scene.team, policy={"steps": ["evaluate"]})
+    first = Release.objects.get(service__name="staging")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    refusal = EnvironmentStage.objects.get(name="production").refusal
+    assert "falls short" in refusal
+    assert refusal.endswith("Follow another plan.")
 
 
 def test_what_an_automatic_stage_refused_is_released_once_nothing_stands_in_its_way(scene: Scene) -> None:
