@@ -223,10 +223,11 @@ class FileSet:
 
     def _removed(self, row: AppliedDocument) -> AppliedChange:
         """Raises ConfigurationRefused, NotAllowed."""
-        told: dict[str, Any] = {"kind": row.kind, "name": row.name, "team": row.owner}
+        kind = kinds()[row.kind]
+        owner = row.owner if kind.within_team else row.name if kind.named_by == "team" else self.team.name
+        told: dict[str, Any] = {"kind": row.kind, "name": row.name, "team": owner}
         if not self.prune:
             return AppliedChange(**told, action=AppliedAction.LEFT)
-        kind = kinds()[row.kind]
         routes = KindRoutes(kind, self.request)
         present = routes.found(row.name, row.owner)
         row.delete()

@@ -10,8 +10,6 @@ from common.api.problems import BODY
 from common.configuration import ConfigurationKind, kinds
 from configuration.errors import ConfigurationRefused
 
-MEMBERS = ("kind", "name", "team", "spec")
-
 
 @dataclass(frozen=True, slots=True)
 class WantedDocument:
@@ -24,11 +22,6 @@ class WantedDocument:
     @classmethod
     def read(cls, given: Mapping[str, Any], *, team: str) -> Self:
         """`team`: owner of what names none; null means all teams. Raises ConfigurationRefused."""
-        if unknown := sorted(set(given) - set(MEMBERS)):
-            known = ", ".join(MEMBERS)
-            raise _refused(
-                unknown[0], _("A document has no such member. Known: %(known)s.") % {"known": known}
-            )
         kind = kinds().get(given["kind"])
         if kind is None:
             known = ", ".join(kinds())

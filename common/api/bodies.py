@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
+from rest_framework.serializers import BaseSerializer, DictField, ListField, ListSerializer, Serializer
 
 MAX_NAMED = 20
 _MAX_NAME = 100
@@ -19,9 +19,12 @@ def unknown_fields(serializer: BaseSerializer[Any] | None, body: Any) -> dict[st
 
 
 def _unknown(serializer: Any, body: Any, prefix: str) -> Iterator[tuple[str, list[str]]]:
-    if isinstance(serializer, ListSerializer) and isinstance(body, list):
+    if isinstance(serializer, ListSerializer | ListField) and isinstance(body, list):
         for place, item in enumerate(body):
             yield from _unknown(serializer.child, item, f"{prefix}{place}.")
+    elif isinstance(serializer, DictField) and isinstance(body, Mapping):
+        for name, item in body.items():
+            yield from _unknown(serializer.child, item, f"{prefix}{name}.")
     elif isinstance(serializer, Serializer | None) and isinstance(body, Mapping):
         fields = serializer.fields if serializer else {}
         for name, value in body.items():

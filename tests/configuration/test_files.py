@@ -70,6 +70,16 @@ def test_files_make_what_they_name_in_an_order_that_works_and_the_second_time_no
     assert AuditRecord.objects.count() == records
 
 
+def test_a_misspelt_member_of_a_document_is_refused(ada: Api) -> None:
+    """`Team` left out unseen would give the object to the team of the set."""
+    answer = ada.post("configuration/apply/", {"team": "vision", "documents": [{**FREEZE, "Team": "speech"}]})
+
+    assert answer.json()["errors"] == {
+        "documents.0.Team": ["There is no such field. Known: kind, name, spec, team."]
+    }
+    assert not Freeze.objects.exists()
+
+
 def test_a_dry_run_answers_the_changes_and_makes_none(ada: Api) -> None:
     applied(ada, ALL)
     wanted = [changed(SERVICE, replicas=3), FREEZE, POLICY]
@@ -125,6 +135,8 @@ def test_only_what_the_files_made_is_pruned(ada: Api) -> None:
     other = {"name": "Holidays", "team": "vision", "starts_at": "2026-12-24T17:00:00Z", "minutes": 60}
     assert ada.post("freezes/", other).status_code == 201
 
+    left = ada.post("configuration/apply/", {"team": "vision", "documents": [PLAN], "dry_run": True}).json()
+    assert {row["team"] for row in left["results"]} == {"vision"}
     assert applied(ada, [PLAN, SERVICE], prune=True, reason="Agreed.") == {
         **{"plan": "unchanged", "service": "unchanged"},
         **{"freeze": "removed", "policy": "removed"},
