@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from common import clock
@@ -251,6 +252,14 @@ class Release(Reconciled):
     @property
     def told_outcome(self) -> ReleaseMessage:
         return ReleaseMessage.kept(self.outcome, self.outcome_message)
+
+    @property
+    def told_end(self) -> str:
+        """Why it ended; of a promoted one whose version serves no longer, that it did."""
+        if self.superseded_by_id is None:
+            return str(self.told_outcome)
+        names = {"version": self.version, "service": self.service}
+        return _("%(version)s was promoted, and served all traffic of %(service)s until then.") % names
 
     @property
     def is_warm(self) -> bool:

@@ -50,10 +50,8 @@ def notice_of(
     state = ReleaseState(release.state)
     if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
         drawn = badge_of("release", release.standing)
-        names = {"version": release.version, "service": release.service}
-        text = _("%(version)s was promoted, and served all traffic of %(service)s until then.") % names
         follower = release.undone_by_id or release.superseded_by_id
-        return ReleaseNotice(drawn.tone, str(drawn.word), None, text, follower=follower)
+        return ReleaseNotice(drawn.tone, str(drawn.word), None, release.told_end, follower=follower)
     if not release.in_motion:
         drawn = badge_of("release", state)
         return ReleaseNotice(

@@ -19,6 +19,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from releases.errors import InvalidPlan, PlanProblem
 from releases.judge.rules import JudgeRules
@@ -138,11 +139,28 @@ def _problems(error: ValidationError) -> tuple[PlanProblem, ...]:
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, _Unworkable):
             problems.extend(cause.problems)
-        else:
+        elif detail["loc"] != ("steps",) or not detail["input"]:
             where = _where(detail["loc"])
-            message = detail["msg"].removeprefix("Value error, ")
-            problems.append(PlanProblem(".".join(where), _spoken(where, detail["loc"], message)))
+            problems.append(PlanProblem(".".join(where), _spoken(where, detail["loc"], _message(detail))))
     return tuple(problems)
+
+
+def _message(detail: ErrorDetails) -> str:
+    if detail["type"] == "union_tag_invalid":
+        return gettext("There is no such kind. Known: %(known)s.") % {"known": ", ".join(kinds())}
+    if detail["type"] == "extra_forbidden" and (fields := _fields_beside(detail["loc"])):
+        return gettext("There is no such field. Known: %(known)s.") % {"known": ", ".join(fields)}
+    return detail["msg"].removeprefix("Value error, ")
+
+
+def _fields_beside(location: tuple[int | str, ...]) -> list[str]:
+    """Return the fields of the plan, or of the step, that the location is in; empty: it is in neither."""
+    match location:
+        case (_,):
+            return list(PlanSpec.model_fields)
+        case ("steps", int(), str() as kind, _) if kind in kinds():
+            return list(kinds()[kind].model_fields)
+    return []
 
 
 def _where(location: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def promote(graph: EnvironmentGraph, *, stage: str, actor: Actor, reason: str = 
     if view.upstream is None or version is None:
         raise NotPossibleNow(_("Nothing is ahead of %(stage)s.") % {"stage": stage})
     words = reason or f"Promoted from {view.upstream.name}."  # untranslated
-    return start_release(actor=actor, service=view.service, version=version, reason=words)
+    return start_release(actor=actor, service=view.service, version=version, reason=words, bypass=None)
 
 
 def promote_automatically(release: Release) -> None:
@@ -152,7 +152,9 @@ def _start(stage: EnvironmentStage, version: Version, reason: str) -> None:
         if paused_by := stage.service.automation_paused_by:
             paused = _("%(person)s rolled %(service)s back: resume its automatic releases first.")
             raise NotPossibleNow(paused % {"person": paused_by, "service": stage.service.name})
-        start_release(actor=ACTOR, service=stage.service, version=version, reason=reason, waits=True)
+        start_release(
+            actor=ACTOR, service=stage.service, version=version, reason=reason, bypass=None, waits=True
+        )
     except SlipwayError as error:
         refusal = str(error)
         logger.info("Stage %s takes no version: %s", stage, refusal)

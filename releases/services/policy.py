@@ -17,7 +17,7 @@ from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from common.reconcile import kernel
 from common.sentences import joined, listed
-from releases.errors import BelowPolicy, BypassReasonMissing
+from releases.errors import BelowPolicy, BypassReasonMissing, NotPossibleNow
 from releases.events import PolicyBypassed, PolicyLowered
 from releases.models import Release, Service, TeamPolicy
 from releases.plans.plan import PlanSpec
@@ -79,20 +79,23 @@ def parse_policy(document: Mapping[str, Any]) -> ReleasePolicy:
 
 
 def let_pass(
-    plan: PlanSpec, policy: ReleasePolicy, *, actor: Actor, service: Service, bypass: str
+    plan: PlanSpec, policy: ReleasePolicy, *, actor: Actor, service: Service, bypass: str | None
 ) -> tuple[PolicyTerm, ...]:
     """Return what the plan lacks, if the actor may let that pass and says why.
 
-    Raises BelowPolicy, BypassReasonMissing.
+    Raises BelowPolicy, BypassReasonMissing, and NotPossibleNow where no reason can be given: None.
     """
     missing = shortfalls(plan, policy)
     if missing:
         told = joined(str(term) for term in missing)
         names = {"plan": plan.name, "service": service.name, "shortfalls": told}
         sentence = _("The plan %(plan)s falls short of what %(service)s demands. %(shortfalls)s") % names
+        if bypass is None:
+            advice = _(
+                "Give the service a plan that meets this, or release the version on its page with a bypass."
+            )
+            raise NotPossibleNow(joined((sentence, advice)))
         _require_bypass(actor, service.team, sentence, _("Follow another plan."))
-        if not bypass.strip() and actor.is_system:
-            raise BelowPolicy(joined((sentence, _("Follow another plan."))))
         if not bypass.strip():
             advice = _("Follow another plan, or say here why it may be released all the same.")
             raise BypassReasonMissing(fields={"bypass": [joined((sentence, advice))]})

@@ -38,15 +38,15 @@ def start_release(
     plan_name: str = "",
     reason: str = "",
     image: RuntimeImage | None = None,
-    bypass: str = "",
+    bypass: str | None = "",
     override: str = "",
     waits: bool = False,
 ) -> Release:
     """Set the version on its way, with `image` if one is named for this release alone.
 
-    A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`; a
-    start in spite of a freeze `releases.override` and a reason, `override`. `waits`: a freeze does not refuse
-    it but holds it before its first step.
+    A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`
+    (None: there is no place to give one); a start in spite of a freeze `releases.override` and a reason,
+    `override`. `waits`: a freeze does not refuse it but holds it before its first step.
     Raises NotAllowed, BelowPolicy, BypassReasonMissing, Frozen, NotReleasable, AlreadyInMotion, UnknownPlan.
     """
     require(actor, Right.RELEASES_START, service.team, service=service.name)
@@ -204,7 +204,7 @@ def begin(
     reason: str,
     undoes: Release | None = None,
     image: RuntimeImage | None = None,
-    bypass: str = "",
+    bypass: str | None = "",
     override: str = "",
     waits: bool = False,
 ) -> Release:
@@ -247,7 +247,7 @@ def begin(
         plan_hash=plan_hash(plan),
         policy=policy.to_dict(),
         shortfalls=[term.to_dict() for term in missing],
-        bypass_reason=bypass.strip() if missing else "",
+        bypass_reason=bypass.strip() if missing and bypass else "",
         freeze_override=override.strip() if overrides else "",
         freeze_overridden_by=actor.name if overrides else "",
         freeze_overridden_at=kernel.clock() if overrides else None,
@@ -287,7 +287,7 @@ def begin(
         },
     )
     if missing:
-        record_bypass(release, missing, actor=actor, reason=bypass.strip())
+        record_bypass(release, missing, actor=actor, reason=release.bypass_reason)
     if overrides:
         record_override(release, actor=actor, reason=override.strip())
     kernel.wake(release)

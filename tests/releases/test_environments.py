@@ -18,7 +18,6 @@ from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
 from releases.selectors.environments import stages_of
 from releases.services.environments import copy_service, create_environments, promote
 from releases.services.freezing import resume_automation
-from releases.services.policy import set_team_policy
 from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
 from releases.subscribers import promote_in_environments, promote_what_may_start
@@ -81,16 +80,6 @@ def test_an_automatic_stage_follows_up_to_its_plans_approval_and_keeps_why_it_do
     assert stages_of(graph)[1].refusal == ""
 
 
-def test_an_automatic_stage_bypasses_no_policy_and_says_what_its_plan_lacks(scene: Scene) -> None:
-    staged(scene, is_automatic=True)
-    set_team_policy(actor=SYSTEM, team=scene.team, policy={"steps": ["evaluate"]})
-    first = Release.objects.get(service__name="staging")
-    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
-    refusal = EnvironmentStage.objects.get(name="production").refusal
-    assert "falls short" in refusal
-    assert refusal.endswith("Follow another plan.")
-
-
 def test_what_an_automatic_stage_refused_is_released_once_nothing_stands_in_its_way(scene: Scene) -> None:
     staged(scene, is_automatic=True)
     first = Release.objects.get(service__name="staging")
@@ -112,6 +101,20 @@ def test_what_an_automatic_stage_refused_is_released_once_nothing_stands_in_its_
     promote_what_may_start(ServiceChanged(scene.service.pk))
     latest = Release.objects.latest("pk")
     assert (latest.pk > follower.pk, latest.version.name) == (True, "v3")
+
+
+def test_a_promotion_below_the_policy_says_what_to_do_where_no_bypass_can_be_given(scene: Scene) -> None:
+    graph = staged(scene, is_automatic=True)
+    Service.objects.filter(pk=scene.service.pk).update(policy={"steps": ["evaluate"]})
+    first = Release.objects.get(service__name="staging")
+    promote_in_environments(ReleaseEnded(first.pk, first.service_id, S.PROMOTED))
+    with pytest.raises(NotPossibleNow) as refused:
+        promote(graph, stage="production", actor=SYSTEM, reason="Read a hundred answers.")
+
+    told = EnvironmentStage.objects.get(name="production").refusal
+    assert told == str(refused.value)
+    assert "It has no step evaluate" in told
+    assert told.endswith("or release the version on its page with a bypass.")
 
 
 def test_a_graph_that_makes_no_sense_is_refused_with_every_fault(scene: Scene) -> None:

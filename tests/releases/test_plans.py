@@ -153,13 +153,13 @@ def test_a_plan_may_leave_out_everything_that_has_a_default():
         (
             plan(DEPLOY, weight(5) | {"percnt": 6}, PROMOTE),
             "steps.1.percnt",
-            "Extra inputs are not permitted",
+            "step 2 (weight): percnt: There is no such field. Known: kind, percent.",
         ),
-        (plan(DEPLOY, {"kind": "shade"}, PROMOTE), "steps.1", "step 2: Input tag 'shade'"),
+        (plan(DEPLOY, {"kind": "shade"}, PROMOTE), "steps.1", "step 2: There is no such kind. Known: scan, "),
         (plan(DEPLOY, "promote"), "steps.1", "step 2: "),
         (plan(), "steps", "steps: "),
         (plan(DEPLOY, PROMOTE, name="Mine!"), "name", "name: "),
-        (plan(DEPLOY, PROMOTE, owner="me"), "owner", "owner: Extra inputs are not permitted"),
+        (plan(DEPLOY, PROMOTE, owner="me"), "owner", "owner: There is no such field. Known: format, name, "),
         (plan(DEPLOY, PROMOTE, format=2), "format", "format: "),
         (
             plan(DEPLOY, PROMOTE, judge={"errors": {"promote_below_ratio": 1.0}}),
@@ -183,6 +183,7 @@ def test_all_problems_are_told_at_once():
     assert {"steps.0", "steps.1", "steps.2.percent", "steps"} <= set(problems)
     problems = refused(plan(DEPLOY, {"kind": "hold", "seconds": 0}, weight(0), PROMOTE, name=""))
     assert set(problems) == {"steps.1.seconds", "steps.2.percent", "name"}
+    assert set(refused(plan({"kind": "shade"}))) == {"steps.0"}
 
 
 def test_a_refusal_reads_as_one_sentence_per_problem():

@@ -76,6 +76,8 @@ def test_the_pages_say_what_became_of_it_with_a_link(undone: Scene) -> None:
         body = text_of(viewer, path)
         assert f'by <a href="/releases/{third.pk}/">#{third.pk}</a>' in body
         assert body.count("Superseded") == 1
+        assert f"{second.version} serves all traffic" not in body
+        assert f"{second.version} was promoted, and served all traffic" in body
     assert "by <a" not in text_of(viewer, f"/releases/{third.pk}/")
 
 

@@ -26,6 +26,7 @@ STAGES: Columns = {
     "DRIFT": lambda row: ", ".join(row["drift"]),
     "RELEASE": "release",
     "FROZEN": lambda row: (row["frozen_until"] or "until it is ended") if row["is_frozen"] else "",
+    "NOT PROMOTED": "refusal",
 }
 
 

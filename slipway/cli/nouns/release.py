@@ -242,4 +242,8 @@ def _summary(release: Document) -> str:
         return f"{words} resuming"
     if release["state"] == "waiting_approval" and release["waiting_for"] is None:
         return f"{words} approved; continuing"
+    if release["undone_by"]:
+        return f"{words} promoted, and was rolled back by release {release['undone_by']}."
+    if release["superseded_by"]:
+        return f"{words} promoted, and was superseded by release {release['superseded_by']}."
     return f"{words} {release['state']}" + (f". {release['outcome']}" if release["outcome"] else "")
