@@ -147,7 +147,7 @@ class Desk:
         self._tpot = Recent()
         self._observers: list[Callable[[RequestOutcome], None]] = []
         self.state = WorkerState.STARTING
-        self.reason = "The model is loading"
+        self.reason = "the model is loading"
         self._counts = dataclasses.asdict(Counters())
         self.prompt_lengths, self.answer_lengths = LengthCounts(), LengthCounts()
 
@@ -160,7 +160,7 @@ class Desk:
 
     def drain(self) -> None:
         if self.state is not WorkerState.FAILED:
-            self.state, self.reason = WorkerState.DRAINING, "The worker is stopping"
+            self.state, self.reason = WorkerState.DRAINING, "the worker is stopping"
 
     def fail(self, reason: str) -> None:
         self.state, self.reason = WorkerState.FAILED, reason

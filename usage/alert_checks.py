@@ -38,6 +38,9 @@ ALERT_CHECKS = (
         severity="critical",
         find=_in_state(BudgetState.SPENT),
         metric=beyond("usage_budgets", by=("team",), state="spent"),
-        note=_("Nothing is stopped. Limit the keys of clients, or raise the budget."),
+        note=_(
+            "The value is the percentage of this month's budget. Nothing is stopped: limit the keys of "
+            "clients, or delete the budget and set a larger one."
+        ),
     ),
 )

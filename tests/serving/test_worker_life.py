@@ -50,7 +50,7 @@ class BackgroundRequest(threading.Thread):
 def test_health_says_loading_until_the_model_has_answered(log: Path) -> None:
     with running(log, settings={"load_seconds": 0.7}) as worker:
         status, body = worker.health()
-        assert (status, body["state"], body["reason"]) == (503, "starting", "The model is loading")
+        assert (status, body["state"], body["reason"]) == (503, "starting", "the model is loading")
         refused = worker.post(COMPLETIONS, **LONG)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         worker.until_ready()

@@ -88,7 +88,9 @@ def set_budget(
         "warn_percent": warn_percent,
     }
     row = context.client.create(at("budgets"), body)
-    context.tell(row, f"Budget {row['name']}: {row['used']:g} of {row['amount']:g} {row['measure']} used.")
+    context.tell(
+        row, f"Budget {row['name']}: {row['used']:.12g} of {row['amount']:.12g} {row['measure']} used."
+    )
 
 
 @app.command("delete-budget")
