@@ -201,6 +201,7 @@ MANIFEST = AppManifest(
         Subscription(ReleaseMoved, subscribers.show_release),
         Subscription(ServiceChanged, subscribers.show_service),
         Subscription(ServiceChanged, subscribers.promote_what_may_start),
+        Subscription(events.PolicyLowered, subscribers.promote_what_is_allowed_now),
         Subscription(NodeReturned, subscribers.continue_releases),
         Subscription(FreezeChanged, subscribers.look_at_freezes),
         Subscription(ReleaseEnded, subscribers.promote_in_environments),

@@ -11,7 +11,7 @@ from common.reconcile import kernel
 from freezes.events import FreezeChanged
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
-from releases.events import ReleaseEnded, ReleaseMoved, ServiceChanged
+from releases.events import PolicyLowered, ReleaseEnded, ReleaseMoved, ServiceChanged
 from releases.machines import MachineProblem
 from releases.models import Release
 from releases.selectors.releases import served_by
@@ -60,6 +60,11 @@ def promote_in_environments(event: ReleaseEnded) -> None:
 def promote_what_may_start(event: ServiceChanged) -> None:
     """Try what a stage refused once more: a person may have let its releases start by themselves again."""
     promote_what_waited(event.service_id)
+
+
+def promote_what_is_allowed_now(_event: PolicyLowered) -> None:
+    """Try what stages refused once more: the policy that stood in the way may be the one that changed."""
+    promote_what_waited()
 
 
 def stop_benchmarks(event: ReleaseEnded) -> None:

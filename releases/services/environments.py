@@ -114,9 +114,11 @@ def promote_automatically(release: Release) -> None:
                 _start(one, release.version, reason)
 
 
-def promote_what_waited(service_id: int) -> None:
-    """Try once more what a stage of the service refused: what stood in its way may be gone."""
-    refused = EnvironmentStage.objects.filter(service=service_id, is_automatic=True).exclude(refusal="")
+def promote_what_waited(service_id: int | None = None) -> None:
+    """Try once more what a stage of the service, or of any, refused: what stood in its way may be gone."""
+    refused = EnvironmentStage.objects.filter(is_automatic=True).exclude(refusal="")
+    if service_id is not None:
+        refused = refused.filter(service=service_id)
     for stage in refused.select_related("graph", "service"):
         view = next(one for one in stages_of(stage.graph) if one.stage.pk == stage.pk)
         if view.upstream is not None and view.next_version is not None and not view.goes_back:

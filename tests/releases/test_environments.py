@@ -12,7 +12,7 @@ from common.errors import Invalid, NotAllowed
 from freezes.errors import Frozen
 from freezes.services import create_freeze
 from releases.errors import NotPossibleNow
-from releases.events import ReleaseEnded, ServiceChanged
+from releases.events import PolicyLowered, ReleaseEnded, ServiceChanged
 from releases.freezing import freeze_of
 from releases.models import EnvironmentGraph, EnvironmentStage, Release, Service
 from releases.selectors.environments import stages_of
@@ -20,7 +20,11 @@ from releases.services.environments import copy_service, create_environments, pr
 from releases.services.freezing import resume_automation
 from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
-from releases.subscribers import promote_in_environments, promote_what_may_start
+from releases.subscribers import (
+    promote_in_environments,
+    promote_what_is_allowed_now,
+    promote_what_may_start,
+)
 from tests.cast import SYSTEM, api, client_of
 from tests.clusters.world import version_of
 from tests.releases.world import Scene
@@ -103,7 +107,7 @@ def test_what_an_automatic_stage_refused_is_released_once_nothing_stands_in_its_
     assert (latest.pk > follower.pk, latest.version.name) == (True, "v3")
 
 
-def test_a_promotion_below_the_policy_says_what_to_do_where_no_bypass_can_be_given(scene: Scene) -> None:
+def test_a_promotion_below_the_policy_says_what_to_do_and_starts_once_less_is_demanded(scene: Scene) -> None:
     graph = staged(scene, is_automatic=True)
     Service.objects.filter(pk=scene.service.pk).update(policy={"steps": ["evaluate"]})
     first = Release.objects.get(service__name="staging")
@@ -115,6 +119,12 @@ def test_a_promotion_below_the_policy_says_what_to_do_where_no_bypass_can_be_giv
     assert told == str(refused.value)
     assert "It has no step evaluate" in told
     assert told.endswith("or release the version on its page with a bypass.")
+
+    Service.objects.filter(pk=scene.service.pk).update(policy=None)
+    promote_what_is_allowed_now(PolicyLowered(0))
+    latest = Release.objects.latest("pk")
+    assert (latest.version.name, latest.service) == ("v3", scene.service)
+    assert EnvironmentStage.objects.get(name="production").refusal == ""
 
 
 def test_a_graph_that_makes_no_sense_is_refused_with_every_fault(scene: Scene) -> None:
