@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import orjson
+
 from kube.fake.kinds import ObjectKind
 
 
@@ -27,12 +29,8 @@ class StoredChange:
 
 
 def copied(value: Any) -> Any:
-    """Copy JSON; several times as fast as copy.deepcopy."""
-    if isinstance(value, dict):
-        return {key: copied(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [copied(one) for one in value]
-    return value
+    """Copy JSON; many times as fast as copy.deepcopy."""
+    return orjson.loads(orjson.dumps(value))
 
 
 MOST_HISTORY = 50_000

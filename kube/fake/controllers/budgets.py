@@ -73,10 +73,10 @@ def _expected(hands: ControllerTools, pods: list[Object]) -> int:
     for pod in pods:
         owner = controller_of(pod)
         kind = _SCALED.get(owner["kind"]) if owner else None
-        found = hands.get(kind, pod["metadata"]["namespace"], owner["name"]) if owner and kind else None
+        found = hands.peek(kind, pod["metadata"]["namespace"], owner["name"]) if owner and kind else None
         above = controller_of(found) if found else None
         if found and above:
-            found = hands.get("deployments.apps", found["metadata"]["namespace"], above["name"]) or found
+            found = hands.peek("deployments.apps", found["metadata"]["namespace"], above["name"]) or found
         if found is not None:
             owners[found["metadata"]["uid"]] = found["spec"].get("replicas", 0)
     return sum(owners.values())

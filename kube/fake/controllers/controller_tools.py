@@ -6,6 +6,7 @@ from typing import Any
 
 from kube.fake.refusals import RequestRefused
 from kube.fake.server import FakeApiServer
+from kube.fake.storage import ObjectKey
 from kube.fake.writing import WriteOptions
 
 Object = dict[str, Any]
@@ -34,6 +35,10 @@ class ControllerTools:
 
     def get(self, resource: str, namespace: str, name: str) -> Object | None:
         return self.server.storage.get(self.server.kind_of(resource), namespace, name)
+
+    def peek(self, resource: str, namespace: str, name: str) -> Object | None:
+        """Return the object for reading only."""
+        return self.server.storage.peek(ObjectKey(resource, namespace, name))
 
     def create(self, resource: str, item: Object) -> Object:
         """Raises RequestRefused."""
