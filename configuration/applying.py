@@ -90,7 +90,7 @@ class FileSet:
         """Raises ConfigurationRefused, which names all documents at fault; NotAllowed. Nothing is done."""
         require(of_request(self.request), Right.SERVICES_WRITE, self.team)
         faults: dict[str, list[str]] = {}
-        allowed = True
+        denied: list[str] = []
         done: list[AppliedChange] = []
         with transaction.atomic():
             for place, wanted in self._in_order(documents):
@@ -98,14 +98,15 @@ class FileSet:
                     with transaction.atomic():
                         done.append(self._applied(wanted))
                 except RestRefused as refused:
-                    allowed &= refused.status != NOT_ALLOWED
+                    if refused.status == NOT_ALLOWED:
+                        denied.append(f"{wanted.kind.name} {wanted.name}: {refused}")
                     faults |= _placed(place, refused.fields)
                 except ConfigurationRefused as refused:
                     faults |= _placed(place, refused.fields)
             if not faults:
                 done += self._left()
-            if faults and not allowed:
-                raise NotAllowed(" ".join(f"{name}: {' '.join(said)}" for name, said in faults.items()))
+            if denied:
+                raise NotAllowed(" ".join(denied))
             if faults:
                 raise ConfigurationRefused(fields=faults)
             transaction.set_rollback(self.dry_run)

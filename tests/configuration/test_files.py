@@ -165,6 +165,7 @@ def test_who_may_not_make_an_object_by_rest_may_not_by_a_file(ada: Api) -> None:
     bea = api(person("bea", vision="developer"))
     answer = bea.post("configuration/apply/", {"team": "vision", "documents": [PLAN, POLICY]})
     assert answer.status_code == 403
+    assert answer.json()["detail"].startswith("policy vision: You may not ")
     assert not Plan.objects.exists()
     cem = api(person("cem", speech="admin"))
     assert cem.post("configuration/apply/", {"team": "vision", "documents": [PLAN]}).status_code == 400
