@@ -69,7 +69,14 @@ def _stage(line: str) -> dict[str, Any]:
 
 
 class ServiceCopyForm(forms.Form):
-    name = forms.CharField(max_length=50, label=gettext_lazy("Name"))
+    name = forms.CharField(
+        max_length=50,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy(
+            "The copy has the version that serves, the plan, and the settings of workers. Alias, release "
+            "policy, indicators, adapters and the demand for keys are not copied."
+        ),
+    )
     cluster = forms.ModelChoiceField(
         Cluster.objects.none(), to_field_name="name", label=gettext_lazy("Cluster"), empty_label=None
     )

@@ -36,7 +36,7 @@ def ask(
     path: Annotated[str, typer.Option("--path", help="Path at the worker.")] = CHAT,
     method: Annotated[RequestMethod, typer.Option("--method")] = RequestMethod.POST,
     body: Annotated[Path | None, typer.Option("--body", help="JSON file with the whole request.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Of an answer to a message.")] = 256,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Of an answer to a message.")] = 64,
 ) -> None:
     """Ask a worker of stable or the candidate, past the gateway; the answer is printed while it comes.
 
