@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Value
+from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from common import audit, clock, events
@@ -43,6 +43,8 @@ class Claims(RowRequests):
         self.host = host
         self._left: dict[tuple[str, int], datetime] = {}
         """Rows that are left to a newer release, and until when."""
+        self._rows: dict[str, QuerySet[Any]] = {}
+        """The query for a claimed row, by kind."""
         self.leases_run_out = 0
         """Steps that outlasted their lease, or whose process ended; since the start."""
 
@@ -92,7 +94,7 @@ class Claims(RowRequests):
                 return None
             self._count_run_out(reconciler, pk)
         # Read after the claim: wishes may have come in between; a higher fence means an interruption did.
-        held = reconciler.rows().filter(pk=pk).first()
+        held = next(iter(self._rows_of(reconciler).filter(pk=pk)), None)
         if held is None or held.fence != fence + 1:
             return None
         if reconciler.max_attempts is None or held.attempts <= reconciler.max_attempts:
@@ -100,6 +102,12 @@ class Claims(RowRequests):
         with suppress(LeaseLost):
             self._stick(reconciler, held, f"{held.last_error} The step was begun {held.attempts - 1} times.")
         return None
+
+    def _rows_of(self, reconciler: Reconciler[Any]) -> QuerySet[Any]:
+        """Return the query that a claim narrows to one row; it is made once, without an order."""
+        if reconciler.kind not in self._rows:
+            self._rows[reconciler.kind] = reconciler.rows().order_by()
+        return self._rows[reconciler.kind]
 
     def _is_in_lane(self, reconciler: Reconciler[Any], row: Any, lane: str | None) -> bool:
         """Whether its step may be taken here, in this lane; if not, the row is let go of, for its own."""
