@@ -148,7 +148,7 @@ async def killed_while_running(file: Path, kills: int) -> None:
             asked = asyncio.ensure_future(outcomes(executor, numbers))
             while not asked.done():
                 await asyncio.sleep(draw.uniform(0.05, 0.2))
-                ready = sorted(executor.pids.items())
+                ready = sorted(executor.pids.items()) if killed < kills else []
                 with contextlib.suppress(ProcessLookupError, IndexError):
                     os.kill(draw.choice(ready)[1], signal.SIGKILL)
                     killed += 1
