@@ -143,7 +143,7 @@ def webhooks(actor: Actor, right: Right = Right.WEBHOOKS_WRITE) -> QuerySet[Webh
 
 def listeners(team_id: int | None, *, for_all: bool = False) -> QuerySet[User]:
     """Return who may hear of a team's events: its members, and administrators; None: administrators alone,
-    or everybody.
+    or everybody where the event is `for_all`.
     """
     known = Q() if for_all else Q(is_superuser=True)
     if team_id is not None:

@@ -106,9 +106,9 @@ class ReleasePage:
     @cached_property
     def acts_for(self) -> User | None:
         """Return the person in whose place this one may decide."""
-        return (
-            in_whose_place(self.release, self._actor, self.count) if self.count and self.decisions else None
-        )
+        if self.count is None or not self.decisions:
+            return None
+        return in_whose_place(self.release, self._actor, self.count)
 
     @cached_property
     def evidence(self) -> list[tuple[str, str]]:
